@@ -277,11 +277,6 @@ class Columns:
             if isinstance(one, ManyCategories) and not one.means
         ]
 
-    @property
-    def has_effects(self) -> bool:
-        """Whether coordinates of training rows are other ones than those of new rows."""
-        return any(isinstance(one, ManyCategories) for one in self.kinds)
-
     def with_kind(self, place: int, kind: Column) -> Self:
         """Return the columns with another one at a place."""
         return replace(self, kinds=(*self.kinds[:place], kind, *self.kinds[place + 1 :]))

@@ -15,6 +15,7 @@ from lmgp.distributions.left_out import LeftOut
 from lmgp.errors import InputError, nearest_names
 from lmgp.utils.parameters import NOISES as SYNONYMS
 from lmgp.utils.student import Student as Student  # part of `lmgp.distributions`
+from lmgp.utils.student import mean_gain, pays
 from lmgp.utils.trials import Trials, aligned
 
 NoiseName = Literal["auto", "normal", "student", "varying", "robust"]
@@ -22,10 +23,6 @@ NOISES: tuple[NoiseName, ...] = get_args(NoiseName)
 
 # Of fewer rows, nothing tells a t from a normal distribution.
 FEWEST_ROWS = 30
-
-# A t has two parameters more than a normal distribution, and a scale that varies two more than a t. By Akaike's
-# criterion, each gains one nat of all rows by chance.
-PARAMETERS = 2
 
 
 class NoiseTrial(NamedTuple):
@@ -216,39 +213,24 @@ class ObservationNoise(Trials[NoiseTrial]):
         noise = replace(tried[taken], trials=tuple(trials), n_rows=len(rows.y), distances=distances, rmse=rmse, r2=r2)
         return noise, densities[taken]
 
-    def beside(self, robust: "ObservationNoise", gain: float, error: float, taken: bool) -> "ObservationNoise":
-        """Return this noise or that of a robust fit, whichever is taken, with the trials of both.
+    def beside(self, robust: "ObservationNoise", gain: float, error: float) -> "ObservationNoise":
+        """Return the noise of a robust fit, with the trials of both.
 
         Parameters
         ----------
         robust : ObservationNoise
         gain, error : float
             The mean gain of the robust fit under a t, in nats a row left out, and its standard error.
-        taken : bool
-            Whether the robust fit is taken.
         """
-        mine = [trial._replace(chosen=trial.chosen and not taken) for trial in self.trials]
-        others = [one._replace(noise=f"robust {one.noise}", chosen=one.chosen and taken) for one in robust.trials]
+        mine = [trial._replace(chosen=False) for trial in self.trials]
+        others = [trial._replace(noise=f"robust {trial.noise}") for trial in robust.trials]
         others[1] = others[1]._replace(gain=gain, standard_error=error)
-        return replace(robust if taken else self, trials=(*mine, *others))
+        return replace(robust, trials=(*mine, *others))
 
 
 def too_few(n_rows: int) -> ObservationNoise:
     """Return a normal distribution, for want of rows."""
     return ObservationNoise(note=f"normal: {n_rows} rows are too few to tell; {FEWEST_ROWS} are needed.")
-
-
-def mean_gain(before: Floats, after: Floats, weights: Floats | None = None) -> tuple[float, float]:
-    """Return the mean difference of densities, and its standard error."""
-    difference = after - before
-    gain = float(np.average(difference, weights=weights))
-    variance = float(np.average(np.square(difference - gain), weights=weights))
-    return gain, math.sqrt(variance / len(difference))
-
-
-def pays(gain: float, error: float, n_rows: int, n_steps: int = 1) -> bool:
-    """Say whether rows left out gain more than a standard error and what some steps' parameters gain by chance."""
-    return gain > error + PARAMETERS * n_steps / n_rows
 
 
 def _mean(density: Floats, rows: LeftOut, some: NDArray[np.bool_]) -> float:

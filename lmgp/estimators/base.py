@@ -42,7 +42,7 @@ from lmgp.estimators.long_periods import warn_of_long_periods
 from lmgp.estimators.outlying import warn_of_outlying_rows
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
 from lmgp.estimators.robust import RobustGain, RobustRows, robust_rows
-from lmgp.estimators.rows_left_out import MOST_ROBUST, observation_noises, with_noise
+from lmgp.estimators.rows_left_out import observation_noises, with_noise
 from lmgp.estimators.summary import Summarized
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel, check_kernel
@@ -126,7 +126,7 @@ class Fit:
     variances : ndarray of shape (n_terms,) or None
         Of each term of the kernel over the training rows; None where nobody asked for it yet, see `row_variances`.
     robust : RobustGain or None
-        What the weights of a robust fit to many rows gain, as long as the noise is not fitted.
+        What the weights of a robust fit gain, as long as the noise is not fitted.
     """
 
     kernel: Kernel
@@ -375,8 +375,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         The distribution of new observations around what the process predicts, see `lmgp.distributions`. "student": a
         Student t; "varying": a t whose scale is a second Gaussian process; "robust": a t in the fit itself, of one
         target, so that outliers bend the mean and the kernel less; `noise_variance_` is the square of its scale.
-        "auto": what predicts rows left out best. Of more than 2,000 rows, kernel and noise variance are learned under
-        a t with each of these but "normal".
+        "auto": what predicts rows left out best. With each of these but "normal", kernel and noise variance are learned
+        under a t where errors have heavy tails.
     max_memory_gib : float, default=4.0
         Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -617,7 +617,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             noise = checked_noise(self.noise)
             self._fit_normal(**given)
             if noise != "normal":
-                self._fitted = with_noise(self, noise, given)
+                self._fitted = with_noise(self._fitted, noise)
             if not self._all_given:  # a small part of the time that learning takes
                 posterior = self._posterior()
                 rows = posterior.rows
@@ -699,7 +699,9 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         trend, coefficients, residuals, scales, learned = self._learned(rows.with_targets(rows.Y - centers))
         robust = self._robust(residuals, learned) if in_memory else None
         if robust is not None:
-            residuals, learned = robust.rows, replace(learned, noise_variance=robust.noise_variance, average=())
+            residuals, share = robust.rows, robust.noise_variance / learned.noise_variance
+            average = tuple(one._replace(noise_variance=share * one.noise_variance) for one in learned.average)
+            learned = replace(learned, noise_variance=robust.noise_variance, average=average)
         level, h = np.eye(trend.n_columns, 1) * centers + coefficients, np.ones((len(rows), 1))
         of_learning = residuals.with_targets(residuals.Y / scales)
         if trend.estimated:  # columns of the size of the targets, so that both are solved equally well
@@ -718,11 +720,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         return fit, residuals.with_targets(np.column_stack((residuals.Y, h))), drawing
 
     def _robust(self, residuals: Rows, learned: Learned) -> RobustRows | None:
-        """Return many rows of one target weighted, where outliers are to bend the fit less."""
-        many = len(residuals) > MOST_ROBUST and residuals.n_targets == 1 and learned.kernel.can("metric")
+        """Return the rows of one target weighted, where outliers are to bend the fit less."""
         wanted = self.noise == "robust"
-        tried = self.noise == "auto" and not self._all_given and len(learned.average) < 2
-        if not (many and (wanted or tried)):
+        tried = self.noise == "auto" and not self._all_given and residuals.n_targets == 1
+        if len(residuals) < FEWEST_ROWS or not (wanted or tried):
             return None
         stage("weights", "looking for outliers among %s rows", f"{len(residuals):,}")
         learns_noise = self.noise_variance is None and residuals.noise_variances is None
@@ -768,6 +769,11 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                     f"{which} is constant (all {rows.Y[0, j]:g}): no hyper-parameters can be learned from it. Check "
                     "the target, or give both kernel and noise_variance."
                 )
+        if self.noise == "robust" and rows.n_targets > 1:
+            raise InputError(
+                f"noise='robust' weights the rows of one target; got {rows.n_targets}. Use MultiTargetGPRegressor, "
+                "which fits each by its own, or noise='auto'."
+            )
         if self._one_lengthscale():
             cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
             warn_of_scales(rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.")
@@ -789,11 +795,6 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     def _table(self) -> Columns:
         """What all columns have become."""
         return Columns.of_numbers(self.n_features_in_, getattr(self, "feature_names_in_", None))
-
-    @property
-    def _same_columns(self) -> dict[str, Any]:
-        """The parameters by which another model reads columns as this one has."""
-        return {}
 
     def _adapted(self, rows: Rows) -> Rows:
         """Return training rows with what the target tells of columns."""

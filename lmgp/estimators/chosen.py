@@ -24,7 +24,7 @@ from lmgp.estimators.featurized import FeaturizedGPRegressor
 from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
-from lmgp.estimators.rows_left_out import MOST_ROBUST
+from lmgp.estimators.rows_left_out import FEWEST_IN_REGIONS
 from lmgp.estimators.spectral import SpectralGPRegressor
 from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.estimators.targets import warn_of_targets
@@ -122,7 +122,7 @@ class GPRegressor(AdditiveGaussianProcess):
     ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     average : bool or "auto", default="auto"
-        Whether kernels are averaged. Up to 1,000 rows, these are draws of the hyper-parameters from their posterior
+        Whether kernels are averaged. Up to 500 rows, these are draws of the hyper-parameters from their posterior
         distribution: the variance includes what they are uncertain by. Of more rows, they are up to three of several
         kernels that were named, with the weights that predict rows left out best; "auto": up to `max_learning_rows`
         rows. Predictions take as long as those of all of them. There is no average of several targets, nor beside a
@@ -304,10 +304,6 @@ class GPRegressor(AdditiveGaussianProcess):
             return self._columns_read
         return Columns.of_numbers(self.n_features_in_, getattr(self, "feature_names_in_", None), self.metric)
 
-    @property
-    def _same_columns(self) -> dict[str, Any]:
-        return {} if self._columns_read is None else {"columns": self._columns_read, "missing": "impute"}
-
     def _read(self, X: ArrayLike) -> Floats:
         refuse_other_columns(self, self._table.table(X))
         return self._table.checked(X, super()._read)
@@ -389,7 +385,7 @@ class GPRegressor(AdditiveGaussianProcess):
     def _by_rows_left_out(self, rows: Rows, kernel: Kernel) -> bool:
         """Say whether rows left out may choose fewer rows to predict from: of few rows, the exact process is taken."""
         free = self.noise != "normal" and not (self._asked_for or self._all_given) and self._n_streamed is None
-        return free and len(rows) > MOST_ROBUST and kernel.can("metric")
+        return free and len(rows) > FEWEST_IN_REGIONS and kernel.can("metric")
 
     @property
     def _asked_for(self) -> bool:

@@ -1,7 +1,7 @@
 """About how long the stages of a fit take, for people who wait for it: nothing is decided by these times."""
 
 from lmgp.data import Rows
-from lmgp.estimators.rows_left_out import MOST_ROBUST, MOST_ROWS
+from lmgp.estimators.rows_left_out import MOST_ROWS
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, forms_of
 from lmgp.learning.screening import OWN_COLUMNS
@@ -47,6 +47,5 @@ def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: b
     if chooses:
         stages |= {"choosing": CHOICE, "fitting": CHOICE}
     if has_noise:
-        robust = by_exact_likelihood(n) if n <= MOST_ROBUST else 0.0
-        stages["noise"] = ROW_LEFT_OUT * min(n, MOST_ROWS) + robust
+        stages["noise"] = ROW_LEFT_OUT * min(n, MOST_ROWS)
     return stages

@@ -36,7 +36,7 @@ Average = bool | Literal["auto"]
 Likelihood = Literal["auto", "exact", "vecchia"]
 
 # Up to this number of rows, what is learned is uncertain enough to be averaged over.
-FEW_ROWS = 1000
+FEW_ROWS = 500
 
 # Of more rows of many columns, a random sample of this number is learned from: ten times the rows are hardly nearer to
 # each other there, and to find neighbours among all of them takes most of the time.
@@ -344,7 +344,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
     draws = sampling(settings.draw, 1)
     average = rows.n_targets == 1 and (settings.average is True or (settings.average == "auto" and exact))
     if average and exact and len(rows) <= FEW_ROWS:
-        chosen, kernels = plausible_kernels(optima, rows, draws)
+        chosen, kernels = plausible_kernels(optima, draws)
     else:
         weights = np.ones(1)
         if len(optima) > 1:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from lmgp.data import Floats, Rows
-from lmgp.learning.search import Optimum, log_posterior
+from lmgp.data import Floats
+from lmgp.learning.search import Optimum
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.utils.parallel import parallel_map
 
@@ -19,7 +19,7 @@ POWER = 0.5
 
 
 def plausible_kernels(
-    optima: Sequence[Optimum], rows: Rows, rng: np.random.Generator
+    optima: Sequence[Optimum], rng: np.random.Generator
 ) -> tuple[Optimum, tuple[WeightedKernel, ...]]:
     """Draw hyper-parameters from their posterior distribution, over forms and their parameters.
 
@@ -30,8 +30,7 @@ def plausible_kernels(
     Parameters
     ----------
     optima : sequence of Optimum
-        Of the exact likelihood of these rows.
-    rows : Rows
+        Of few rows, the same ones.
     rng : numpy.random.Generator
 
     Returns
@@ -49,12 +48,12 @@ def plausible_kernels(
     E. Koblents and J. Míguez, *A Population Monte Carlo Scheme with Transformed Weights and Its Application to
     Stochastic Kinetic Models*, Statistics and Computing 25, 2015, section 3: powers of the weights.
     """
-    n_pairs = max(1, min(MOST_DRAWS, ROWS_OF_DRAWS // len(rows)) // (2 * len(optima)))
+    n_pairs = max(1, min(MOST_DRAWS, ROWS_OF_DRAWS // optima[0].objective.n_rows) // (2 * len(optima)))
     roots = [np.linalg.cholesky(one.information).astype(np.float64) for one in optima]
     drawn = [
         (*pair, offset) for pair in zip(optima, roots, strict=True) for offset in _offsets(len(pair[1]), n_pairs, rng)
     ]
-    moved = parallel_map(lambda draw: _weighed(rows, *draw), drawn)
+    moved = parallel_map(lambda draw: _weighed(*draw), drawn)
     logarithms = np.array([logarithm for _, logarithm in moved])
     best = int(np.argmax(logsumexp(logarithms.reshape(len(optima), -1), axis=1)))
     first = best * (2 * n_pairs + 1)
@@ -71,7 +70,7 @@ def _offsets(k: int, n_pairs: int, rng: np.random.Generator) -> Floats:
     return np.concatenate((np.zeros((1, k)), drawn, -drawn))
 
 
-def _weighed(rows: Rows, optimum: Optimum, root: Floats, offset: Floats) -> tuple[Optimum, float]:
+def _weighed(optimum: Optimum, root: Floats, offset: Floats) -> tuple[Optimum, float]:
     """Move off an optimum, by the Cholesky factor of its information.
 
     Return the logarithm of the posterior density there over that of the proposal, too.
@@ -80,4 +79,4 @@ def _weighed(rows: Rows, optimum: Optimum, root: Floats, offset: Floats) -> tupl
     free = np.clip(optimum.free + np.linalg.solve(root.T, offset), *space.bounds.T)
     moved = optimum._replace(free=free)
     proposal = np.log(np.diag(root)).sum() - 0.5 * (offset @ offset + len(free) * np.log(2.0 * np.pi))
-    return moved, log_posterior(rows, space, free) - proposal
+    return moved, optimum.objective.value(free) - proposal

@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import NumericalError
 from lmgp.learning.space import Space
-from lmgp.posteriors.likelihood import ExactLikelihood
+from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import single_threaded
 
@@ -67,20 +67,29 @@ class VecchiaObjective:
     likelihood : VecchiaLikelihood
     space : Space
     tails : bool, default=False
-        Whether errors have a t, with the degrees of freedom of those at the start of a climb, in place of a normal
-        distribution.
+        Whether errors may have a t in place of a normal distribution: where that pays at the start of a climb, with the
+        degrees of freedom that are likeliest there.
     """
 
     def __init__(self, likelihood: VecchiaLikelihood, space: Space, tails: bool = False) -> None:
         self.likelihood, self.space, self._tails = likelihood, space, tails
-        self.name = "vecchia, t" if tails else "vecchia"
         self.n_rows, self.n_neighbors = likelihood.n_positions, likelihood.n_neighbors
         self.standard_error = likelihood.standard_error
+
+    @property
+    def name(self) -> str:
+        """What the likelihood is called in a `Learning`."""
+        return "vecchia" if math.isinf(self.degrees) else "vecchia, t"
 
     @property
     def degrees(self) -> float:
         """The degrees of freedom of the errors."""
         return self.likelihood.student.degrees
+
+    def value(self, free: Floats) -> float:
+        """Return the log likelihood with the prior, −∞ where float64 does not allow it."""
+        value = self(free).value
+        return value if math.isfinite(value) else -math.inf
 
     def start_at(self, free: Floats) -> None:
         """Look for the neighbours, and take the tails that errors have, where a climb starts."""
@@ -128,6 +137,14 @@ class ExactObjective:
     def standard_error(self, _: Floats) -> float:
         """Return 0: all rows are positions."""
         return 0.0
+
+    def value(self, free: Floats) -> float:
+        """Return the log likelihood with the prior, −∞ where float64 does not allow it."""
+        try:
+            value = log_likelihood(self.rows, self.space.kernel(free), self.space.noise_variance(free))
+        except NumericalError:
+            return -math.inf
+        return value + self.space.log_prior(free)[0]
 
     def start_at(self, free: Floats) -> None:
         """Look for the neighbours of the information, where a climb starts."""
@@ -205,11 +222,11 @@ class Climb:
         self.objective, self._damping = objective, FIRST
         self._secants: list[tuple[Floats, Floats]] = []  # steps, and by how much the gradient fell
         self._trusted = 0  # which of the two models
+        objective.start_at(self.free)
 
     @cached_property
     def at(self) -> Point:
         """The objective where it is."""
-        self.objective.start_at(self.free)
         return self.objective(self.free)
 
     @property

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from lmgp.data import Floats, Rows, sampling
-from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
@@ -19,7 +18,6 @@ from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.screening import OWN_COLUMNS, screened
 from lmgp.learning.space import Space, Units
 from lmgp.posteriors.average import WeightedKernel
-from lmgp.posteriors.likelihood import log_likelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import tried_kernel
@@ -42,7 +40,8 @@ INFORMATION = 500, 30
 MOST_POSITIONS, MOST_NEIGHBORS, MOST_SQUARES = 20_000, 64, 40_000_000
 # It is climbed twice, with that number of neighbours divided by these: by 2 first, for most steps need no more than
 # half. Errors have a t in the second climb alone: at the start of the first one they tell how far off that start is.
-# The exact likelihood of more than `FIRST_ROWS` rows is climbed once, from the end of the first climb.
+# The exact likelihood, which takes normal errors, is climbed in place of the second; up to `FIRST_ROWS` rows of the
+# first.
 DIVISORS = 2, 1
 
 
@@ -94,11 +93,11 @@ class Search:
     noise_variance : float or None
         One that is given.
     exact : bool
-        Whether the likelihood of the rows is the exact one, or Vecchia's.
+        Whether the likelihood of rows with normal errors is the exact one, or Vecchia's.
     draw : int
         Of the order of the rows, see `lmgp.data.sampling`.
     tails : bool, default=False
-        Whether errors have a t in Vecchia's, with the likeliest degrees of freedom.
+        Whether errors may have a t, in Vecchia's likelihood, where that pays.
     """
 
     rows: Rows
@@ -135,26 +134,29 @@ class Search:
     def _climbed(self, space: Space, samples: Sequence[Rows], start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):
             return Climb(ExactObjective(self.rows, space), start).go_on()
-        if self.exact and len(self.rows) <= FIRST_ROWS:
-            return Climb(self._objective(self.rows, space), start).go_on()
-
-        free = start
-        if not self.exact:
-            ends = parallel_map(lambda sample: Climb(self._objective(sample, space), start).go_on().free, samples)
-            free = np.mean(ends, axis=0)
         n_positions = min(len(self.rows), MOST_POSITIONS)
         n_neighbors = min(MOST_NEIGHBORS, math.isqrt(MOST_SQUARES // n_positions))
-        for divisor in DIVISORS[:1] if self.exact else DIVISORS:
-            likelihood = self._likelihood(self.rows, n_positions, n_neighbors // divisor)
-            climb = Climb(VecchiaObjective(likelihood, space, self.tails and divisor == 1), free).go_on()
-            free = climb.free
+        half, whole = (self._likelihood(self.rows, n_positions, n_neighbors // divisor) for divisor in DIVISORS)
+        if self.exact and len(self.rows) <= FIRST_ROWS:
+            first = Climb(self._objective(self.rows, space), start).go_on()
+        else:
+            if not self.exact:
+                ends = parallel_map(lambda sample: Climb(self._objective(sample, space), start).go_on().free, samples)
+                start = np.mean(ends, axis=0)
+            first = Climb(VecchiaObjective(half, space), start).go_on()
+        climb = Climb(VecchiaObjective(whole, space, self.tails), first.free)
+        if not self.exact or math.isfinite(climb.objective.degrees):
+            return climb.go_on()
+        if isinstance(first.objective, ExactObjective):
+            return first
         # The information of Vecchia's likelihood steers the climb of the exact one, too.
-        return Climb(ExactObjective(self.rows, space, likelihood), free).go_on() if self.exact else climb
+        return Climb(ExactObjective(self.rows, space, half), first.free).go_on()
 
     def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
         """Return the best of the starting points, by the exact likelihoods of samples."""
         starts = list(with_periods(self._starts(space), space, self.rows))
-        values = parallel_map(lambda free: sum(log_posterior(some, space, free) for some in samples), starts)
+        of_samples = [ExactObjective(some, space) for some in samples]
+        values = parallel_map(lambda free: sum(each.value(free) for each in of_samples), starts)
         return starts[int(np.argmax(values))]
 
     def _starts(self, space: Space) -> Iterator[Floats]:
@@ -170,12 +172,3 @@ class Search:
 
     def _objective(self, rows: Rows, space: Space) -> ExactObjective:
         return ExactObjective(rows, space, self._likelihood(rows, *INFORMATION))
-
-
-def log_posterior(rows: Rows, space: Space, free: Floats) -> float:
-    """Return the exact log likelihood of rows with the prior, −∞ where float64 does not allow it."""
-    try:
-        value = log_likelihood(rows, space.kernel(free), space.noise_variance(free))
-    except NumericalError:
-        return -np.inf
-    return value + space.log_prior(free)[0]

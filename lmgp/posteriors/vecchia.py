@@ -15,7 +15,7 @@ from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.student import Student
+from lmgp.utils.student import Student, mean_gain, pays
 
 if TYPE_CHECKING:
     from lmgp.posteriors.rowsystems import RowSystems
@@ -145,12 +145,16 @@ class VecchiaLikelihood:
             self._near[members] = self._earlier(scaled[: 2 ** (level + 1)], positions[members])
 
     def take_tails(self, kernel: Kernel, free: Floats) -> None:
-        """Take the density of a t, whose degrees of freedom are the likeliest at one point; see `__call__`."""
+        """Take the density of a t, with the degrees of freedom that are likeliest at one point, where it pays there."""
         errors = np.sqrt(self._errors(kernel, free)[1])
         known = errors > 0.0  # others have no factor
-        if known.any():
-            shares = np.broadcast_to(self._shares[:, None], errors.shape)
-            self.student = Student(Student.fitted(errors[known], shares[known]).degrees)
+        if not known.any():
+            return
+        errors, shares = errors[known], np.broadcast_to(self._shares[:, None], errors.shape)[known]
+        normal = Student(scale=math.sqrt(np.average(np.square(errors), weights=shares)))
+        student = Student.fitted(errors, shares)
+        gain, error = mean_gain(normal.log_density(errors), student.log_density(errors), shares)
+        self.student = Student(student.degrees) if pays(gain, error, len(errors)) else Student()
 
     def _among_all(self, scaled: Floats, positions: Indices) -> Indices:
         """Return the nearest rows before each position, all of which there are."""

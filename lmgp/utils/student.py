@@ -1,4 +1,4 @@
-"""Student's t of standardised errors, by maximum likelihood."""
+"""Student's t of standardised errors, by maximum likelihood, and whether it pays."""
 
 import math
 from dataclasses import dataclass
@@ -15,6 +15,9 @@ Floats = NDArray[np.float64]
 LEAST_DEGREES = 2.2
 # Of more degrees of freedom, no number of rows that is met tells a t from a normal distribution.
 MOST_DEGREES = 1e4
+# A t has two parameters more than a normal distribution, and a scale that varies two more than a t. By Akaike's
+# criterion, each gains one nat of all rows by chance.
+PARAMETERS = 2
 # The logarithm of the scale is at least that of the median error less this, and at most that of the largest error and
 # this.
 LONGEST = 20.0
@@ -73,6 +76,19 @@ class Student:
     def deviation(self) -> float:
         """The standard deviation of a t of scale 1, √(ν/(ν − 2))."""
         return 1.0 if math.isinf(self.degrees) else math.sqrt(self.degrees / (self.degrees - 2.0))
+
+
+def mean_gain(before: Floats, after: Floats, weights: Floats | None = None) -> tuple[float, float]:
+    """Return the mean difference of densities, and its standard error."""
+    difference = after - before
+    gain = float(np.average(difference, weights=weights))
+    variance = float(np.average(np.square(difference - gain), weights=weights))
+    return gain, math.sqrt(variance / len(difference))
+
+
+def pays(gain: float, error: float, n_rows: int, n_steps: int = 1) -> bool:
+    """Say whether rows gain more than a standard error and what some steps' parameters gain by chance."""
+    return gain > error + PARAMETERS * n_steps / n_rows
 
 
 def standardised(y: Floats, mean: Floats, std: Floats) -> Floats:

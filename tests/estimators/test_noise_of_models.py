@@ -147,7 +147,9 @@ def test_neighbourhoods_are_predicted_from_around_them() -> None:
         ({"noise": "student"}, "vecchia, t"),
         ({"noise": "normal"}, "vecchia"),
         ({"noise": "auto", "noise_variance": 0.02}, "vecchia"),
-        ({"noise": "auto", "max_learning_rows": N}, "exact"),
+        ({"noise": "auto", "max_learning_rows": N}, "vecchia, t"),
+        ({"noise": "normal", "max_learning_rows": N}, "exact"),
+        ({"noise": "auto", "noise_variance": 0.02, "max_learning_rows": N}, "exact"),
     ],
 )
 def test_kernels_are_learned_under_a_t_where_the_noise_may_have_one(arguments: Any, likelihood: str) -> None:

@@ -5,17 +5,23 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    GPRegressor,
+    NearestNeighborsGPRegressor,
+    PeriodicKernel,
+)
 from lmgp.data import Rows, sampling
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import ObservationNoise
 from lmgp.errors import InputError
 from lmgp.estimators import base, robust
-from lmgp.estimators.robust import ROUNDS, ROWS_OF_EACH, STEPS, robust_fit
+from lmgp.estimators.robust import N_FOLDS, ROUNDS, STEPS
 from lmgp.learning.space import LEAST_NOISE
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.utils.student import Student
@@ -35,11 +41,6 @@ def draw(n: int = 80, share: float = 0.1, seed: int = 0) -> tuple[np.ndarray, np
     return X, truth(X) + 0.1 * rng.normal(size=n) + (rng.uniform(size=n) < share) * rng.uniform(2.0, 6.0, n)
 
 
-def arguments(X: np.ndarray, y: np.ndarray, **more: Any) -> dict[str, Any]:
-    nothing = {"sample_weight": None, "noise_variances": None, "duplicates": "keep", "center": None}
-    return {"X": X, "y": y, **nothing, **more}
-
-
 def covariance(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return 2.0 * np.exp(-0.5 * cdist(A, B, "sqeuclidean"))
 
@@ -48,59 +49,6 @@ def dense(X: np.ndarray, y: np.ndarray, noise: np.ndarray, center: float, T: np.
     """The exact process with a noise variance of each row: means and variances."""
     inverse, cross = np.linalg.inv(covariance(X, X) + np.diag(noise)), covariance(T, X)
     return center + cross @ inverse @ (y - center), 2.0 - np.einsum("ij,jk,ik->i", cross, inverse, cross)
-
-
-def likeliest(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
-    """The noise variance of the largest likelihood, of rows with a share of it each."""
-    residuals = y - np.average(y, weights=weights)
-
-    def loss(log_noise: float) -> float:
-        matrix = covariance(X, X) + np.diag(np.exp(log_noise) / weights)
-        return float(residuals @ np.linalg.solve(matrix, residuals) + np.linalg.slogdet(matrix)[1])
-
-    return float(np.exp(minimize_scalar(loss, bounds=(-10.0, 0.0), method="bounded", options={"xatol": 1e-9}).x))
-
-
-@pytest.mark.parametrize("given", ["nothing", "noise_variance", "noise_variances", "sample_weight"])
-def test_the_rounds_are_those_of_dense_algebra(given: str) -> None:
-    X, y = draw()
-    rng, degrees = np.random.default_rng(1), 3.5
-    more = {"noise_variances": rng.uniform(0.005, 0.05, 80), "sample_weight": rng.integers(0, 4, 80).astype(float)}
-    more = {given: more[given]} if given in more else {}
-    model = ExactGPRegressor(KERNEL, 0.02 if given == "noise_variance" else None).fit(X, y, **more)
-    found = robust_fit(model, arguments(X, y, **more), degrees)
-
-    weights = more.get("sample_weight", np.ones(80))
-    kept, own = weights > 0.0, "noise" in given
-    variance, pull = model.noise_variance_, np.ones(80)
-    for turn in range(2 * ROUNDS + 1):
-        variances = more.get("noise_variances", np.full(80, variance))
-        center = np.average(y, weights=weights * pull)
-        of_kept = X[kept], y[kept], variances[kept] / (weights * pull)[kept], center
-        if turn == 2 * ROUNDS:
-            break
-        mean, latent = dense(*of_kept, X)
-        squares = (y - mean) ** 2 + latent
-        pull = (degrees + 1.0) / (degrees + squares / variances)
-        if not own:
-            variance = np.average(pull * squares, weights=weights)
-        if not own and turn == ROUNDS:
-            variance = likeliest(X[kept], y[kept], (weights * pull)[kept])
-    mean, latent = dense(*of_kept, X_NEW)
-    np.testing.assert_allclose(found.predict(X_NEW, return_std=True), (mean, np.sqrt(latent)), rtol=1e-5)
-    if given != "noise_variances":
-        assert found.noise_variance_ == pytest.approx(variance, rel=1e-5)
-
-
-def test_weights_are_repetitions_beside_a_given_noise() -> None:
-    X, y = draw(40)
-    counts = np.random.default_rng(1).integers(1, 4, 40)
-    repeated = np.repeat(X, counts, axis=0), np.repeat(y, counts)
-    means = []
-    for of in (arguments(X, y, sample_weight=counts), arguments(*repeated)):
-        model = ExactGPRegressor(KERNEL, 0.05).fit(**of)
-        means.append(robust_fit(model, of, 4.0).predict(X_NEW))
-    np.testing.assert_allclose(*means, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -126,19 +74,42 @@ def test_outliers_bend_a_normal_fit_and_not_this(model: Any) -> None:
     assert model.noise_.chosen.noise.startswith("robust ")
 
 
-def test_named_kernels_begin_as_they_are_learned_under_a_t(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("noise", ["student", "auto", "robust"])
+def test_few_rows_learn_under_a_t_where_their_errors_have_one(noise: Any) -> None:
     X, y = draw(120)
-    model, learned = ExactGPRegressor("matern32", random_state=0).fit(X, y), list[str]()
-    learn = base.learn_warned
+    model = ExactGPRegressor("matern32", noise=noise, random_state=0)
+    assert model.fit(X, y).learning_.chosen.likelihood == "vecchia, t"
+    X, y = draw(120, share=0.0)
+    assert model.fit(X, y).learning_.chosen.likelihood == "exact"
 
-    def spy(*arguments: Any) -> Any:
-        found = learn(*arguments)
-        learned.append(found.learning.chosen.likelihood)
-        return found
 
-    monkeypatch.setattr(base, "learn_warned", spy)
-    robust_fit(model, arguments(X, y), 3.0)
-    assert learned == ["vecchia, t", "exact"]
+@pytest.mark.slow
+def test_draws_of_parameters_have_the_noise_of_weighted_rows() -> None:
+    X, y = draw(150)
+    models = [
+        GPRegressor(kernel="gaussian", trend="constant", noise=noise, random_state=0).fit(X, y)
+        for noise in ("student", "auto")
+    ]
+    plain, weighted = ([drawn.noise_variance for drawn in model.kernels_] for model in models)
+    assert models[1].noise_.chosen.noise.startswith("robust ")
+    assert len(weighted) == len(plain) > 10
+    shares = np.array(weighted) / np.array(plain)
+    np.testing.assert_allclose(shares, shares[0], rtol=1e-9)
+    shares = [drawn.weight for drawn in models[1].kernels_]
+    assert models[1].noise_variance_ == pytest.approx(np.average(weighted, weights=shares))
+    errors = [np.sqrt(np.mean((model.predict(X_NEW) - truth(X_NEW)) ** 2)) for model in models]
+    assert errors[1] < 0.1 < errors[0]
+
+
+def test_kernels_without_near_rows_are_served() -> None:
+    (X, y), errors = draw(100), []
+    kernel = PeriodicKernel(2.0 * np.pi, variance=2.0)
+    assert not kernel.can("metric")
+    for noise in ("normal", "robust"):
+        model = ExactGPRegressor(kernel, noise=noise).fit(X, y)
+        errors.append(np.sqrt(np.mean((model.predict(X_NEW) - truth(X_NEW)) ** 2)))
+    assert model.noise_.chosen.noise.startswith("robust ")
+    assert errors[1] < 0.35 * errors[0]
 
 
 def test_rows_left_out_decide() -> None:
@@ -232,8 +203,9 @@ def settled(
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("learns", [False, True])
-def test_many_rows_are_weighted_as_dense_algebra_does(
-    monkeypatch: pytest.MonkeyPatch, weighted: bool, learns: bool
+@pytest.mark.parametrize("most", [60, 2000])
+def test_rows_are_weighted_as_dense_algebra_does(
+    monkeypatch: pytest.MonkeyPatch, weighted: bool, learns: bool, most: int
 ) -> None:
     X, y = draw(200)
     y = y - y.mean()
@@ -241,39 +213,60 @@ def test_many_rows_are_weighted_as_dense_algebra_does(
     counts = np.ones(200) if weights is None else weights
     for name in ("NEIGHBORS", "N_NEIGHBORS"):
         monkeypatch.setattr(robust, name, 200)
+    monkeypatch.setattr(robust, "LEFT_OUT", most)
     found = robust.robust_rows(Rows(X, y, weights), KERNEL, 0.02, learns, wanted=True)
     assert found is not None
 
-    precisions = found.rows.weights / counts
-    held = steady_order(Rows(X, y))[sampling(0, 3).permutation(200)[: 200 // ROWS_OF_EACH]]
-    kept = np.setdiff1d(np.arange(200), held)
-    rest = X[kept], y[kept]
+    order = steady_order(Rows(X, y))[sampling(0, 3).permutation(200)]
+    size = 200 // N_FOLDS
+    folds = [order[first : first + size] for first in range(0, min(200, most), size)]
+    assert len(folds) == (2 if most == 60 else N_FOLDS)
 
-    def of_held(precision: np.ndarray, noise: float) -> LeftOut:
-        means, variances = dense(*rest, noise / (counts[kept] * precision), 0.0, X[held])
-        alone = np.ones(len(held), dtype=bool)
-        return LeftOut(X[held], y[held], means, np.sqrt(variances + noise), alone, weights[held] if weighted else None)
+    def of_fold(held: np.ndarray, precision: np.ndarray, noise: float) -> LeftOut:
+        kept = np.setdiff1d(np.arange(200), held)
+        means, variances = dense(X[kept], y[kept], noise / (counts * precision)[kept], 0.0, X[held])
+        std, alone = np.sqrt(variances + noise), np.ones(len(held), dtype=bool)
+        return LeftOut(X[held], y[held], means, std, alone, weights[held] if weighted else None)
 
-    noise, precision = 0.02, np.ones(len(kept))
-    alike = of_held(precision, noise)
+    def joined(parts: list[LeftOut]) -> LeftOut:
+        return LeftOut(
+            *(
+                None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+                for name in ("X", "y", "mean", "std", "alone", "weights")
+            )
+        )
+
+    alike = joined([of_fold(held, np.ones(200), 0.02) for held in folds])
     degrees = Student.fitted(alike.errors, alike.weights).degrees
-    for _ in range(ROUNDS):
-        own = noise / (counts[kept] * precision)
-        means, variances = left_out(np.linalg.inv(covariance(rest[0], rest[0]) + np.diag(own)), rest[1], own)
-        precision, squares = settled(rest[1] - means, variances, noise / counts[kept], precision, degrees, noise)
-        noise = np.average(precision * squares, weights=counts[kept]) if learns else noise
-    np.testing.assert_allclose(precisions[kept], precision, rtol=1e-4)
+
+    def rounds(held: np.ndarray) -> tuple[np.ndarray, float, LeftOut]:
+        noise, precision, kept = 0.02, np.ones(200), np.setdiff1d(np.arange(200), held)
+        for _ in range(ROUNDS):
+            own = noise / (counts * precision)[kept]
+            inverse = np.linalg.inv(covariance(X[kept], X[kept]) + np.diag(own))
+            means, variances = left_out(inverse, y[kept], own)
+            of_kept = y[kept] - means, variances, noise / counts[kept], precision[kept], degrees, noise
+            precision[kept], squares = settled(*of_kept)
+            noise = np.average(precision[kept] * squares, weights=counts[kept]) if learns else noise
+        after = of_fold(held, precision, noise)
+        of_held = y[held] - after.mean, after.std**2 - noise, noise / counts[held], precision[held], degrees, noise
+        precision[held], _ = settled(*of_held)
+        return precision, noise, after
+
+    of_folds = [rounds(held) for held in folds]
+    precision, noise, _ = of_folds[0]
+    np.testing.assert_allclose(found.rows.weights / counts, precision, rtol=1e-4)
     assert found.noise_variance == pytest.approx(noise, rel=1e-5)
-    after = of_held(precision, noise)
-    errors, variances = y[held] - after.mean, after.std**2 - noise
-    precision, _ = settled(errors, variances, noise / counts[held], np.ones(len(held)), degrees, noise)
-    np.testing.assert_allclose(precisions[held], precision, rtol=1e-4)
-    densities = [ObservationNoise.fitted("auto", rows)[1] for rows in (alike, after)]
-    assert found.gain.gain == pytest.approx(np.average(densities[1] - densities[0], weights=alike.weights), rel=1e-4)
+    both = alike, joined([after for *_, after in of_folds])
+    densities = [ObservationNoise.fitted("student", rows)[1] for rows in both]
+    gains = densities[1] - densities[0]
+    assert found.gain.gain == pytest.approx(np.average(gains, weights=alike.weights), rel=1e-4)
+    if not weighted:
+        assert found.gain.standard_error == pytest.approx(gains.std() / np.sqrt(len(gains)), rel=1e-4)
 
 
 def many(share: float, n: int = 2500, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """More rows than robust fits are repeated for."""
+    """More rows than are left out to tell whether weights pay."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.0, 10.0, (n, 2))
     f = 2.0 * np.sin(X).sum(axis=1)
@@ -342,15 +335,17 @@ def test_noise_variances_of_many_rows_stay() -> None:
     np.testing.assert_array_equal(found.rows.noise_variances, variances)
 
 
-def test_weights_are_taken_where_their_gain_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = Rows(*many(0.05))
+@pytest.mark.parametrize("n", [300, 2500])
+def test_weights_are_taken_where_their_gain_is_clear(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    rows = Rows(*many(0.05, n))
     found = robust.robust_rows(rows, KERNEL, 0.01, True, False)
     assert found is not None
-    clear = found.gain.gain / found.gain.standard_error
-    assert clear > 3.0
-    for share, taken in ((0.99, True), (1.01, False)):
-        monkeypatch.setattr(robust, "SIGNIFICANT", share * clear)
-        assert (robust.robust_rows(rows, KERNEL, 0.01, True, False) is not None) == taken
+    gain, error, asked = found.gain.gain, found.gain.standard_error, []
+    monkeypatch.setattr(robust, "pays", lambda *of: asked.append(of) or True)
+    assert robust.robust_rows(rows, KERNEL, 0.01, True, False) is not None
+    assert asked[-1][:2] == pytest.approx((gain, 3.0 * error if n > 2000 else error))
+    monkeypatch.setattr(robust, "pays", lambda *_: False)
+    assert robust.robust_rows(rows, KERNEL, 0.01, True, False) is None
     assert robust.robust_rows(rows, KERNEL, 0.01, True, True) is not None
 
 

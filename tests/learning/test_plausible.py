@@ -9,8 +9,7 @@ from lmgp import MaternKernel
 from lmgp.data import Rows
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
-from lmgp.learning import plausible
-from lmgp.learning import search as searching
+from lmgp.learning import plausible, scoring
 from lmgp.learning.forms import make_form
 from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.search import Optimum, Search
@@ -60,7 +59,7 @@ def test_draws_have_the_moments_of_the_posterior(draw_from: Draw, monkeypatch: p
     monkeypatch.setattr(plausible, "POWER", 1.0)
     rows = problem(draw_from)
     one = optimum(rows, noise=0.05)
-    chosen, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    chosen, kernels = plausible_kernels([one], np.random.default_rng(0))
     assert chosen is one
     weights = np.array([each.weight for each in kernels])
     assert weights.sum() == pytest.approx(1.0)
@@ -79,7 +78,7 @@ def test_a_draw_has_the_posterior_density_over_that_of_its_proposal(draw_from: D
     proposal = multivariate_normal(one.free, np.linalg.inv(one.information))
     root = np.linalg.cholesky(one.information)
     for offset in 0.3 * np.random.default_rng(0).normal(size=(3, len(one.free))):
-        moved, logarithm = plausible._weighed(rows, one, root, offset)
+        moved, logarithm = plausible._weighed(one, root, offset)
         np.testing.assert_allclose(root.T @ (moved.free - one.free), offset, atol=1e-10)
         covariance = moved.hyperparameters[0](rows.X) + moved.hyperparameters[1] * np.eye(len(rows))
         density = multivariate_normal(np.zeros(len(rows)), covariance).logpdf(rows.Y[:, 0])
@@ -94,7 +93,7 @@ def test_the_first_is_the_optimum_of_the_best_form_and_others_follow_by_weight(
     rows = problem(draw_from, 30)
     forms = [optimum(rows, name, noise=0.05) for name in ("matern12", "gaussian")]
     for order in (forms, forms[::-1]):
-        chosen, kernels = plausible_kernels(order, rows, np.random.default_rng(0))
+        chosen, kernels = plausible_kernels(order, np.random.default_rng(0))
         np.testing.assert_array_equal(kernels[0].kernel.theta, chosen.hyperparameters[0].theta)
         assert len(kernels) == 2 * (2 * 15 + 1)
         assert len({tuple(one.kernel.theta) for one in kernels}) == len(kernels)
@@ -107,7 +106,7 @@ def test_forms_have_the_weights_of_their_evidence(draw_from: Draw, monkeypatch: 
     monkeypatch.setattr(plausible, "POWER", 1.0)
     rows = problem(draw_from, 30)
     forms = [optimum(rows, name, noise=0.05) for name in ("matern12", "gaussian")]
-    chosen, kernels = plausible_kernels(forms, rows, np.random.default_rng(0))
+    chosen, kernels = plausible_kernels(forms, np.random.default_rng(0))
     evidences = np.array([posterior_on_a_grid(rows, one)[1] for one in forms])
     expected = np.exp(evidences - np.logaddexp(*evidences))
     share = sum(one.weight for one in kernels if isinstance(one.kernel, MaternKernel))
@@ -119,7 +118,7 @@ def test_forms_have_the_weights_of_their_evidence(draw_from: Draw, monkeypatch: 
 def test_the_optimum_comes_first_and_the_others_by_their_weight(draw_from: Draw) -> None:
     rows = problem(draw_from)
     one = optimum(rows)
-    _, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    _, kernels = plausible_kernels([one], np.random.default_rng(0))
     kernel, noise = one.hyperparameters
     np.testing.assert_array_equal(kernels[0].kernel.theta, kernel.theta)
     assert kernels[0].noise_variance == noise
@@ -134,9 +133,9 @@ def test_averages_have_the_square_roots_of_importance_weights(draw_from: Draw, m
     keep_all(monkeypatch, 40)
     rows = problem(draw_from)
     one = optimum(rows)
-    _, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    _, kernels = plausible_kernels([one], np.random.default_rng(0))
     monkeypatch.setattr(plausible, "POWER", 1.0)
-    _, by_importance = plausible_kernels([one], rows, np.random.default_rng(0))
+    _, by_importance = plausible_kernels([one], np.random.default_rng(0))
     assert [each.noise_variance for each in kernels] == [each.noise_variance for each in by_importance]
     weights, importance = (np.array([each.weight for each in some]) for some in (kernels, by_importance))
     np.testing.assert_allclose(weights, np.sqrt(importance) / np.sqrt(importance).sum(), rtol=1e-10)
@@ -146,7 +145,7 @@ def test_the_more_rows_there_are_the_fewer_draws(draw_from: Draw, monkeypatch: p
     monkeypatch.setattr(plausible, "ROWS_OF_DRAWS", 500)
     monkeypatch.setattr(plausible, "LEAST", 0.0)
     rows = problem(draw_from)
-    _, kernels = plausible_kernels([optimum(rows)], rows, np.random.default_rng(0))
+    _, kernels = plausible_kernels([optimum(rows)], np.random.default_rng(0))
     assert len(kernels) == 500 // 25 + 1
 
 
@@ -161,7 +160,7 @@ def test_draws_stay_within_the_bounds(draw_from: Draw, monkeypatch: pytest.Monke
     rows = problem(draw_from)
     one = optimum(rows)
     monkeypatch.setattr(Optimum, "information", 1e-4 * np.eye(3))
-    _, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    _, kernels = plausible_kernels([one], np.random.default_rng(0))
     low, high = (one.space.logarithms(bound) for bound in one.space.bounds.T)
     for each in kernels:
         values = np.append(each.kernel.theta, np.log(each.noise_variance))
@@ -178,7 +177,7 @@ def test_draws_without_a_cholesky_factor_have_no_weight(draw_from: Draw, monkeyp
             raise NumericalError("no factor")
         return log_likelihood(some, kernel, noise)
 
-    monkeypatch.setattr(searching, "log_likelihood", refuse_longer)
-    _, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    monkeypatch.setattr(scoring, "log_likelihood", refuse_longer)
+    _, kernels = plausible_kernels([one], np.random.default_rng(0))
     assert len(kernels) > 1
     assert all(each.kernel.lengthscale <= longest for each in kernels)

@@ -15,7 +15,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning import scoring
 from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free, make_form
-from lmgp.learning.scoring import Climb
+from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.search import LENGTHSCALES, NOISES, Optimum, Search
 from lmgp.learning.space import MEDIAN_NOISE, Units
 from tests.learning.conftest import Draw
@@ -116,8 +116,9 @@ class TestVecchiaLikelihood:
         form = make_form("matern12+gaussian", True, 2)
         found = search(X, y).optimum(form)
         # Within a few times 2e-4 · 200 nats of where a climb ends that goes on from there, by the same neighbours.
-        onward = Climb(found.objective, found.free)
-        onward.at = found.objective(found.free)
+        with monkeypatch.context() as same:
+            same.setattr(VecchiaObjective, "start_at", lambda *_: None)
+            onward = Climb(found.objective, found.free)
         value = onward.at.value
         assert found.converged
         assert onward.go_on(60, 1e-8).at.value - value < 0.1
@@ -179,6 +180,19 @@ class TestVecchiaLikelihood:
         np.testing.assert_array_equal(start, end)
         assert found.trial.likelihood == "exact"
         assert found.trial.log_likelihood == pytest.approx(whole.trial.log_likelihood, abs=1e-3)
+        assert found.objective.value(found.free) == pytest.approx(log_posterior(X, y, found, found.free), rel=1e-9)
+
+    @pytest.mark.parametrize("tails", [False, True])
+    @pytest.mark.parametrize("share", [0.0, 0.1])
+    def test_the_exact_likelihood_gives_way_to_a_t_where_that_pays(
+        self, draw_from: Draw, tails: bool, share: float
+    ) -> None:
+        X, y = draw_from(SMOOTH, 200)
+        rng = np.random.default_rng(0)
+        y += np.where(rng.uniform(size=200) < share, 3.0, 0.0) * rng.normal(size=200)
+        found = replace(search(X, y, exact=True), tails=tails).optimum(make_form("gaussian", True, 2))
+        assert found.trial.likelihood == ("vecchia, t" if tails and share else "exact")
+        assert np.isfinite(found.objective.degrees) == (tails and share > 0.0)
 
     def test_under_a_t_the_noise_is_that_of_most_rows(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 200)
@@ -237,7 +251,7 @@ class TestStarts:
         found = search(X, y, exact=True).optimum(form)
         for free in (found.free, found.space.median + 0.5):
             expected = log_posterior(X, y, found, free)
-            assert searching.log_posterior(trying.rows, found.space, free) == pytest.approx(expected, rel=1e-9)
+            assert ExactObjective(trying.rows, found.space).value(free) == pytest.approx(expected, rel=1e-9)
 
     def test_a_given_kernel_starts_from_its_own_values(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 50)
@@ -252,14 +266,14 @@ class TestStarts:
     def test_points_without_a_cholesky_factor_are_passed_over(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        plain = searching.log_likelihood
+        plain = scoring.log_likelihood
 
         def refuse_long(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
             if kernel.lengthscale.min() > 1.0:
                 raise NumericalError("no factor")
             return plain(rows, kernel, noise_variance)
 
-        monkeypatch.setattr(searching, "log_likelihood", refuse_long)
+        monkeypatch.setattr(scoring, "log_likelihood", refuse_long)
         trying, form = search(*draw_from(SMOOTH, 80), exact=True), make_form("gaussian", True, 2)
         space = searching.Space(form, trying.units)
         assert space.kernel(trying._start(space, [trying.rows])).lengthscale.min() <= 1.0

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.optimize import minimize
-from scipy.stats import multivariate_normal, t
+from scipy.stats import multivariate_normal, norm, t
 
 from lmgp import GaussianKernel, MaternKernel, RationalQuadraticKernel
 from lmgp.data import Rows
@@ -177,10 +177,11 @@ class TestNearestNeighbours:
         expected = (of_means * shares) @ of_means.T + (of_variances * shares) @ of_variances.T
         np.testing.assert_allclose(information, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
-    def test_degrees_of_freedom_are_the_likeliest_ones_of_the_errors(self) -> None:
+    @pytest.mark.parametrize("tails", [False, True])
+    def test_degrees_of_freedom_are_the_likeliest_ones_of_the_errors_where_they_pay(self, tails: bool) -> None:
         rng = np.random.default_rng(0)
         X, y = plane(300)
-        y += 0.3 * rng.standard_t(3.0, 300)
+        y += 0.6 * (rng.standard_t(3.0, 300) if tails else rng.normal(size=300))
         X[:2] = X[2]  # of which float64 has no factor where there is no noise
         likelihood = made(centred(X, y), 300, 20)
         assert likelihood.student.degrees == np.inf
@@ -196,7 +197,14 @@ class TestNearestNeighbours:
                 return -float(shares @ t.logpdf(errors[:, 0], 2.2 + np.exp(point[0]), scale=np.exp(point[1])))
 
             best = minimize(loss, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-10})
-            assert likelihood.student.degrees == pytest.approx(2.2 + np.exp(best.x[0]), rel=1e-2)
+            degrees, scale = 2.2 + np.exp(best.x[0]), np.exp(best.x[1])
+            deviation = np.sqrt(np.average(errors[:, 0] ** 2, weights=shares))
+            gains = t.logpdf(errors[:, 0], degrees, scale=scale) - norm.logpdf(errors[:, 0], scale=deviation)
+            gain = np.average(gains, weights=shares)
+            error = np.sqrt(np.average((gains - gain) ** 2, weights=shares) / len(gains))
+            taken = gain > error + 2.0 / len(gains)
+            assert taken == tails or noise < 0.3
+            assert likelihood.student.degrees == pytest.approx(degrees if taken else np.inf, rel=1e-2)
             assert likelihood.student.scale == 1.0
 
     def test_more_neighbours_come_closer_to_the_exact_likelihood(self) -> None:
