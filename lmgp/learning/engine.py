@@ -279,7 +279,7 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     rows = rows.take(np.isin(place, sampling().permutation(place.max() + 1)[:FIRST_ROWS]).nonzero()[0])
     if not isinstance(settings.kernel, Kernel):
         settings = replace(settings, kernel=chosen.kernel, ard=chosen.ard)
-    settings = replace(settings, average=False)
+    settings = replace(settings, likelihood="exact", average=False)
     with silent():
         collapsed, noise = (learn_rows(some, settings).noise_variance for some in (rows, dropped(rows)))
     if noise >= COLLAPSE * collapsed:
@@ -338,8 +338,8 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
         _check_memory(min(len(rows), most), tried[-1].kernel, settings)
         rows = _sample(rows, settings)
     units = Units.of(rows, settings.standardize, settings.groups)
-    tails = settings.tails and settings.noise_variance is None and rows.n_targets == 1
-    search = Search(rows, units, settings.noise_variance, exact, settings.draw, tails)
+    free = settings.likelihood != "exact" and settings.noise_variance is None and rows.n_targets == 1
+    search = Search(rows, units, settings.noise_variance, exact, settings.draw, settings.tails and free)
     optima = parallel_map(search.optimum, tried)
     draws = sampling(settings.draw, 1)
     average = rows.n_targets == 1 and (settings.average is True or (settings.average == "auto" and exact))

@@ -53,7 +53,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
     if len(some) < max(FEWEST, ROWS_OF_EACH * (len(columns) + 1)):
         return None
     stage("trend", "looking for a linear trend in %s rows", f"{len(some):,}")
-    settings = replace(settings, likelihood="exact", average=False, tails=False)
+    settings = replace(settings, likelihood="exact", average=False)
     try:
         trend = Trend.of(some, columns, None)
         coefficients = trend.least_squares(some)

@@ -19,8 +19,10 @@ from lmgp import (
     SpectralGPRegressor,
     TransformedTargetGPRegressor,
 )
+from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.estimators.rows_left_out import left_out
+from lmgp.learning.engine import Settings, learn_rows
 
 N = 400
 GIVEN: dict[str, Any] = {"kernel": MaternKernel(2.0, smoothness=2.5), "noise_variance": 0.02, "random_state": 0}
@@ -155,6 +157,14 @@ def test_neighbourhoods_are_predicted_from_around_them() -> None:
 def test_kernels_are_learned_under_a_t_where_the_noise_may_have_one(arguments: Any, likelihood: str) -> None:
     fixed = NearestNeighborsGPRegressor(40, kernel="matern52", max_learning_rows=100, random_state=0)
     assert clone(fixed).set_params(**arguments).fit(X, Y).learning_.chosen.likelihood == likelihood
+
+
+@pytest.mark.parametrize("likelihood", ["auto", "exact"])
+def test_comparisons_by_the_exact_likelihood_take_normal_errors(likelihood: Any) -> None:
+    rows = Rows(X, Y - Y.mean())
+    learned = learn_rows(rows, Settings("matern52", likelihood=likelihood, tails=True))
+    assert learned.learning.chosen.likelihood == ("exact" if likelihood == "exact" else "vecchia, t")
+    assert np.isfinite(learned.degrees) == (likelihood == "auto")
 
 
 @pytest.mark.parametrize("learned", [False, True])
