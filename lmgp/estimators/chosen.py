@@ -267,19 +267,13 @@ class GPRegressor(AdditiveGaussianProcess):
     def _learned(self, rows: Rows) -> Detrended:
         if not isinstance(self.trend, str) or self.trend != "auto":
             return super()._learned(rows)
-        plain = self._detrended(rows, None)
-        if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1:
-            return plain
         places = [self._table.slopes([j]) for j in range(self.n_features_in_)]
-        places = [of for of in places if len(of)]
-        if not places:  # categories have no slopes
-            return plain
-        columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND))
-        if columns is None:
-            return plain
-        linear = self._detrended(rows, columns)
-        pays = trend_pays(rows, plain.learned, linear.trend, linear.learned, column_scales(rows, None))
-        return linear if pays else plain
+        places = [of for of in places if len(of)]  # categories have no slopes
+        if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1 or not places:
+            return self._detrended(rows, None)
+        likely = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND))
+        pays = likely is not None and trend_pays(rows, likely, column_scales(rows, None))
+        return self._detrended(rows, likely.columns if likely is not None and pays else None)
 
     def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
         checked_methods(self.methods)  # before the time that learning takes

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,15 @@ SIGNIFICANT, EVIDENCE = 3.0, 5.0
 MOST_ROWS = 1000
 
 
-def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> Indices | None:
+class LikelyTrend(NamedTuple):
+    """The columns of a trend, and what was learned from some rows, and from these less a trend in all columns."""
+
+    columns: Indices
+    without: Learned
+    beside: Learned
+
+
+def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> LikelyTrend | None:
     """Say in which columns a linear trend is likely, by 300 rows.
 
     A kernel is learned from these rows, and another one from what a linear function of all columns leaves of them. The
@@ -45,8 +54,8 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
 
     Returns
     -------
-    ndarray of int or None
-        Columns of `rows`; None means that no trend is likely.
+    LikelyTrend or None
+        Of columns of `rows`; None means that no trend is likely.
     """
     columns = np.concatenate(list(places))
     some = rows.take(steady_sample(rows, SAMPLE))
@@ -67,14 +76,14 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
     kept = [of for of in places if slopes[np.isin(columns, of)].max() >= SIGNIFICANT]
     if not kept or not without.kernel.can("metric"):
         return None
-    trend = Trend.of(some, np.concatenate(kept), None)
+    found = LikelyTrend(np.concatenate(kept), without, beside)
+    trend = Trend.of(some, found.columns, None)
     before, after = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
     by_chance = 0.5 * (trend.n_columns - 1) * math.log(len(some))
-    likely = after.log_likelihood - before.log_likelihood - by_chance > EVIDENCE
-    return np.concatenate(kept) if likely else None
+    return found if after.log_likelihood - before.log_likelihood - by_chance > EVIDENCE else None
 
 
-def trend_pays(rows: Rows, without: Learned, trend: Trend, beside: Learned, scales: Floats) -> bool:
+def trend_pays(rows: Rows, likely: LikelyTrend, scales: Floats) -> bool:
     """Say whether rows left out, each predicted from the nearest others, are predicted better with a trend.
 
     The mean log density must be larger by more than its standard error among rows that are left out by themselves, and
@@ -84,9 +93,8 @@ def trend_pays(rows: Rows, without: Learned, trend: Trend, beside: Learned, scal
     ----------
     rows : Rows
         With one centred target.
-    without, beside : Learned
-        From these rows, and from these less the trend.
-    trend : Trend
+    likely : LikelyTrend
+        Whose kernels, which were learned from the same rows, predict them.
     scales : ndarray of shape (d,)
         The unit of each column, in which neighbourhoods are measured.
     """
@@ -94,7 +102,8 @@ def trend_pays(rows: Rows, without: Learned, trend: Trend, beside: Learned, scal
     rows = rows.take(steady_order(rows))
     some = rows.take(np.sort(sampling().permutation(len(rows))[:MOST_ROWS]))
     validation = Validation.of(rows, scales, sampling(0, 1))
-    processes = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
+    trend = Trend.of(rows, likely.columns, None)
+    processes = Process(likely.without, CONSTANT_TREND, some), Process(likely.beside, trend, some)
     before, after = (process.densities(validation) for process in processes)
     gains = [new - old for old, new in zip(before, after, strict=True)]
     (of_rows, error_of_rows), (gain, error) = mean_and_error(gains[:1]), mean_and_error(gains)
