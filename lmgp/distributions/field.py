@@ -19,6 +19,9 @@ from lmgp.utils.student import Student
 # Errors say little about their scale one by one, so that the process is smooth beside its noise: a map of this number
 # of landmarks has all of it, or one for this number of rows, and one lengthscale serves all inputs.
 LANDMARKS, ROWS_OF_EACH = 512, 8
+# Of inputs in standard deviations. Those that differ in further digits are one place to landmarks: copies of a row have
+# predictions that differ by rounding.
+DIGITS = 6
 # Lengthscales that are tried, in √d standard deviations of the inputs, and the least and the largest prior variance.
 LENGTHSCALES, VARIANCES = (0.3, 0.6, 1.2, 2.4, 4.8), (1e-3, 1e2)
 # Fisher scoring ends where a step gains less than this many nats a row, or after this number of steps.
@@ -84,7 +87,8 @@ class ScaleField:
         scaled = (inputs - centre) / unit
         n_landmarks = min(LANDMARKS, -(-len(errors) // ROWS_OF_EACH))
         counts = np.ones(len(errors)) if weights is None else weights
-        placed = NystroemFeatures(n_landmarks, kernel=MaternKernel(1.0), random_state=0).fit(scaled)
+        places = np.round(scaled, DIGITS) + 0.0  # without the sign of zeros
+        placed = NystroemFeatures(n_landmarks, kernel=MaternKernel(1.0), random_state=0).fit(places)
         landmarks, student = NystroemFeatures(landmarks=placed.landmarks_), Student.fitted(errors, weights)
         lengthscales = [math.sqrt(scaled.shape[1]) * multiple for multiple in LENGTHSCALES]
         modes = parallel_map(

@@ -95,6 +95,17 @@ def test_the_scale_of_a_row_does_not_know_its_own_error() -> None:
     assert field.log_scale(*columns)[7] > of_changed[7]
 
 
+def test_copies_whose_predictions_differ_by_rounding_are_one_place() -> None:
+    X, _, errors = varying(800, 4.0)
+    rng, copies = np.random.default_rng(5), np.arange(800) % 600
+    mean = np.sin(X[copies, 0])
+    scales = [
+        ScaleField.fitted(X[copies], mean + 1e-11 * rng.normal(size=800), np.full(800, 2.0), errors, None)[2]
+        for _ in range(2)
+    ]
+    np.testing.assert_allclose(*scales, atol=1e-6)
+
+
 def test_the_scale_field_is_the_mode_of_the_likeliest_process() -> None:
     X, _, errors = varying(300, 4.0)
     for weights in (np.random.default_rng(1).integers(1, 4, 300).astype(float), None):
