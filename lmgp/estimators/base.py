@@ -1,5 +1,6 @@
 """What all Gaussian-process regressors share: everything that is public, once."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -53,6 +54,7 @@ from lmgp.learning.record import Learned, Learning
 from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, dropped
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended, TrendEstimate, chosen_columns, trended
 from lmgp.posteriors.vecchia import mean_squares
 from lmgp.recipes import Recipe
@@ -723,7 +725,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         """Return the rows of one target weighted, where outliers are to bend the fit less."""
         wanted = self.noise == "robust"
         tried = self.noise == "auto" and not self._all_given and residuals.n_targets == 1
-        if len(residuals) < FEWEST_ROWS or not (wanted or tried):
+        most = math.inf if learned.kernel.can("metric") else max_rows_within(self.max_memory_gib)
+        if not (wanted or tried) or not FEWEST_ROWS <= len(residuals) <= most:
             return None
         stage("weights", "looking for outliers among %s rows", f"{len(residuals):,}")
         learns_noise = self.noise_variance is None and residuals.noise_variances is None

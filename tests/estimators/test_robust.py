@@ -19,7 +19,7 @@ from lmgp import (
 from lmgp.data import Rows, sampling
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import ObservationNoise
-from lmgp.errors import InputError
+from lmgp.errors import InputError, MemoryLimitError
 from lmgp.estimators import base, robust
 from lmgp.estimators.robust import N_FOLDS, ROUNDS, STEPS
 from lmgp.learning.space import LEAST_NOISE
@@ -101,7 +101,7 @@ def test_draws_of_parameters_have_the_noise_of_weighted_rows() -> None:
     assert errors[1] < 0.1 < errors[0]
 
 
-def test_kernels_without_near_rows_are_served() -> None:
+def test_kernels_without_near_rows_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     (X, y), errors = draw(100), []
     kernel = PeriodicKernel(2.0 * np.pi, variance=2.0)
     assert not kernel.can("metric")
@@ -110,6 +110,10 @@ def test_kernels_without_near_rows_are_served() -> None:
         errors.append(np.sqrt(np.mean((model.predict(X_NEW) - truth(X_NEW)) ** 2)))
     assert model.noise_.chosen.noise.startswith("robust ")
     assert errors[1] < 0.35 * errors[0]
+    # Their process is exact, and none is made that memory has no room for.
+    monkeypatch.setattr(base, "robust_rows", lambda *_: pytest.fail("too many rows are weighted"))
+    with pytest.raises(MemoryLimitError, match="max_memory_gib"):
+        ExactGPRegressor(kernel, noise="robust", max_learning_rows=20, max_memory_gib=1e-4).fit(X, y)
 
 
 def test_rows_left_out_decide() -> None:
