@@ -145,12 +145,13 @@ class Search:
                 start = np.mean(ends, axis=0)
             first = Climb(VecchiaObjective(half, space), start).go_on()
         climb = Climb(VecchiaObjective(whole, space, self.tails), first.free)
-        if not self.exact or math.isfinite(climb.objective.degrees):
+        if not self.exact:
             return climb.go_on()
-        if isinstance(first.objective, ExactObjective):
-            return first
         # The information of Vecchia's likelihood steers the climb of the exact one, too.
-        return Climb(ExactObjective(self.rows, space, half), first.free).go_on()
+        exact = ExactObjective(self.rows, space, half)
+        if math.isfinite(climb.objective.degrees) and climb.go_on().at.value > exact.value(first.free):
+            return climb
+        return first if isinstance(first.objective, ExactObjective) else Climb(exact, first.free).go_on()
 
     def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
         """Return the best of the starting points, by the exact likelihoods of samples."""

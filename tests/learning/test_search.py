@@ -194,6 +194,23 @@ class TestVecchiaLikelihood:
         assert found.trial.likelihood == ("vecchia, t" if tails and share else "exact")
         assert np.isfinite(found.objective.degrees) == (tails and share > 0.0)
 
+    @pytest.mark.parametrize("larger", [False, True])
+    def test_the_exact_likelihood_stays_where_it_is_larger(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch, larger: bool
+    ) -> None:
+        X, y = draw_from(SMOOTH, 200)
+        rng = np.random.default_rng(0)
+        y += np.where(rng.uniform(size=200) < 0.1, 3.0, 0.0) * rng.normal(size=200)
+        form, trying = make_form("gaussian", True, 2), replace(search(X, y, exact=True), tails=True)
+        found, plain = trying.optimum(form), ExactObjective.value
+        of_all = found.objective.value(found.free) + (1.0 if larger else -1.0)
+
+        def value(objective: ExactObjective, free: Floats) -> float:
+            return plain(objective, free) if objective.near is None else of_all
+
+        monkeypatch.setattr(ExactObjective, "value", value)
+        assert trying.optimum(form).trial.likelihood == ("exact" if larger else "vecchia, t")
+
     def test_under_a_t_the_noise_is_that_of_most_rows(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 200)
         rng = np.random.default_rng(0)
