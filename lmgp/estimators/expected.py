@@ -40,10 +40,9 @@ def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: b
     else:
         n_positions = min(n, MOST_POSITIONS)
         learning = VECCHIA * n_free * min(n_positions * MOST_NEIGHBORS**2, MOST_SQUARES)
-    stages = {"learning": learning}
-    if chooses and not given:
-        # A kernel is learned from a sample with and without a trend; a trend that is likely takes one from all rows.
-        stages["trend"] = 2.0 * by_exact_likelihood(min(n, SAMPLE)) + 0.5 * learning
+    # A kernel is learned from a sample with and without a trend, and then one from all rows.
+    stages = {"trend": 2.0 * by_exact_likelihood(min(n, SAMPLE))} if chooses and not given else {}
+    stages["learning"] = learning
     if chooses:
         stages |= {"choosing": CHOICE, "fitting": CHOICE}
     if has_noise:

@@ -64,12 +64,13 @@ def test_without_a_terminal_each_stage_is_a_line(capsys: pytest.CaptureFixture[s
     told = lines(capsys.readouterr().err)
     assert re.fullmatch(r"a fit to 300 rows of 2 columns: about \d+ s", told[0])
     learning = "learning the kernel from 300 rows of 2 columns"
-    assert told[1:3] == [learning, "looking for a linear trend in 300 rows"]
-    fitting = told.index(f"fitting {type(model.model_).__name__} to 300 rows")
-    # With a trend, if one is likely.
-    assert set(told[3:fitting]) <= {learning, "looking for outliers among 300 rows"}
-    assert told[fitting - 1] == "looking for outliers among 300 rows"
-    assert told[fitting + 1 :] == ["fitting the noise by rows left out"]
+    assert told[1:] == [
+        "looking for a linear trend in 300 rows",
+        learning,
+        "looking for outliers among 300 rows",
+        f"fitting {type(model.model_).__name__} to 300 rows",
+        "fitting the noise by rows left out",
+    ]
 
 
 def test_nothing_is_shown_unasked_and_nothing_stays(
