@@ -272,8 +272,9 @@ class GPRegressor(AdditiveGaussianProcess):
         if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1 or not places:
             return self._detrended(rows, None)
         likely = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND))
-        pays = likely is not None and trend_pays(rows, likely, column_scales(rows, None))
-        return self._detrended(rows, likely.columns if likely is not None and pays else None)
+        if likely is None or not trend_pays(rows, likely, column_scales(rows, None)):
+            return self._detrended(rows, None)
+        return self._detrended(rows, likely.columns)
 
     def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
         checked_methods(self.methods)  # before the time that learning takes
