@@ -23,7 +23,7 @@ LANDMARKS, ROWS_OF_EACH = 512, 8
 # predictions that differ by rounding.
 DIGITS = 6
 # Lengthscales that are tried, in √d standard deviations of the inputs, and the least and the largest prior variance.
-LENGTHSCALES, VARIANCES = (0.3, 0.6, 1.2, 2.4, 4.8), (1e-3, 1e2)
+LENGTHSCALES, VARIANCES = (0.6, 2.4), (1e-3, 1e2)
 # Fisher scoring ends where a step gains less than this many nats a row, or after this number of steps.
 LEAST_GAIN, MOST_STEPS = 1e-5, 20
 
