@@ -31,7 +31,7 @@ from lmgp.selection.candidates import (
 from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.nearest import NUMBERS, number_of_rows
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import Selection, at_once, select, tried
+from lmgp.selection.search import Selection, at_once, select
 from lmgp.utils.progress import stage
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.
@@ -102,14 +102,15 @@ def _by_trials(allowed: Allowed, problem: Problem, seed: int) -> tuple[Candidate
     allowed = replace(allowed, max_neighbours=probes.most_neighbours)
     reach = negligible_share(rows, kernel, problem.noise, PRUNE)
     problem = replace(problem, n_tried=len(probes.rest), n_probes=len(probes.X), reach=reach)
-    candidate, selection = select(problem, probes, candidates(allowed, problem, covers), build)
-    if problem.by_rows_left_out:
-        gib = allowed.max_memory_gib
-        number = number_of_rows(problem, max_rows_within(gib))
-        if number < NUMBERS[-1] or not selection.chosen.within(problem.tolerance):
-            candidate = problem.of_nearest_rows(number, gib)
-            selection = selection.taking(tried(probes, candidate, build, problem.noise_variance))
-    return candidate, selection
+    if not problem.by_rows_left_out:
+        return select(problem, probes, candidates(allowed, problem, covers), build)
+    number = number_of_rows(problem, max_rows_within(allowed.max_memory_gib))
+    preferred = problem.of_nearest_rows(number, allowed.max_memory_gib)
+    # Where fewer rows predict better, what is nearer to the exact process predicts worse. Otherwise others may take
+    # less time, and the exact process is the nearest.
+    listed = candidates(allowed, problem, covers) if number == NUMBERS[-1] else []
+    others = [one for one in listed if one.seconds < preferred.seconds or one.method == EXACT]
+    return select(problem, probes, [*others, preferred], build, preferred)
 
 
 def _by_modes(allowed: Allowed, problem: Problem) -> tuple[Candidate, Selection] | None:

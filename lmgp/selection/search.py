@@ -106,12 +106,6 @@ class Selection(Trials[RecipeTrial]):
         trials = tuple(trial._replace(kl=divergence) if trial.chosen else trial for trial in self.trials)
         return replace(self, trials=trials, variance_by=variance_by)
 
-    def taking(self, trial: RecipeTrial) -> Self:
-        """Return the selection with the number of nearest rows that rows left out have chosen."""
-        same = trial.method, trial.n_features
-        others = (one._replace(chosen=False) for one in self.trials if (one.method, one.n_features) != same)
-        return replace(self, trials=(*others, trial._replace(chosen=True)), by_rows_left_out=True)
-
     @property
     def shortfall(self) -> str | None:
         """How far off the tolerance is, and what to do; None where it is reached."""
@@ -181,13 +175,17 @@ def at_once(problem: Problem, candidate: Candidate, kl: float) -> Selection:
 
 
 def select(
-    problem: Problem, probes: Probes, candidates: Sequence[Candidate], build: Callable[[Candidate], Posterior]
+    problem: Problem,
+    probes: Probes,
+    candidates: Sequence[Candidate],
+    build: Callable[[Candidate], Posterior],
+    preferred: Candidate | None = None,
 ) -> tuple[Candidate, Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
     Two standard errors are added to each divergence. Candidates are tried in the order of their nominal seconds, as far
-    as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the cheapest one is
-    taken whose divergence is within one standard error of the least.
+    as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the preferred one is
+    taken, or without one the cheapest whose divergence is within one standard error of the least.
 
     Parameters
     ----------
@@ -196,6 +194,8 @@ def select(
     candidates : sequence of Candidate
     build : callable
         Makes the posterior of a candidate, of `probes.rest`.
+    preferred : Candidate, optional
+        One of them, of the number of nearest rows that rows left out have chosen.
 
     Returns
     -------
@@ -212,17 +212,21 @@ def select(
     for candidate in sorted(candidates, key=lambda one: one.seconds):
         if candidate.method == EXACT:
             trials[candidate] = _trial(candidate, 0.0)
-        elif not trials or spent + candidate.trial_seconds <= TRIALS:
+        elif candidate is preferred or not trials or spent + candidate.trial_seconds <= TRIALS:
             spent += candidate.trial_seconds
             trials[candidate] = tried(probes, candidate, build, problem.noise_variance)
         if candidate in trials and trials[candidate].within(tolerance):
             break
     near = {one: trial for one, trial in trials.items() if trial.within(tolerance)}
+    if not near and preferred is not None:
+        near = {preferred: trials[preferred]}
     nearest = min(trials.values(), key=lambda trial: trial.kl)
     near = near or {one: trial for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread}
     chosen, best = min(near.items(), key=lambda pair: pair[1].seconds)
     table = tuple(trial._replace(chosen=trial is best) for trial in trials.values())
-    return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
+    return chosen, Selection(
+        table, tolerance, problem.n_predict, len(probes.rest), probes.seconds, by_rows_left_out=chosen is preferred
+    )
 
 
 def tried(

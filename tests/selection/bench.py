@@ -40,9 +40,11 @@ class Bench:
         self.built.append((candidate.method, candidate.size))
         return Made(self.divergence[candidate.method, candidate.size])
 
-    def select(self, candidates: list[Candidate], tolerance: float = TOLERANCE) -> tuple[Candidate, Selection]:
+    def select(
+        self, candidates: list[Candidate], tolerance: float = TOLERANCE, preferred: Candidate | None = None
+    ) -> tuple[Candidate, Selection]:
         problem = Problem(self.probes.rest, GaussianKernel(), NOISE, tolerance, 77)
-        return select(problem, self.probes, candidates, self.build)
+        return select(problem, self.probes, candidates, self.build, preferred)
 
 
 class Made:
