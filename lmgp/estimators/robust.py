@@ -12,7 +12,6 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.heldout import N_NEIGHBORS
 from lmgp.learning.space import LEAST_NOISE
 from lmgp.neighbours.duplicates import steady_order
-from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.student import mean_gain, pays
@@ -114,8 +113,9 @@ def _settled(
     """
     kept, precisions = np.setdiff1d(np.arange(len(rows)), held), np.ones(len(rows))
     rest, least = rows.take(kept), LEAST_NOISE * float(rows.Y.var())
+    process = _process(rest, kernel, variance, NEIGHBORS)
     for _ in range(ROUNDS):
-        process = _process(_weighted(rest, precisions[kept]), kernel, variance, NEIGHBORS)
+        process = process.with_weights(_weights(rest, precisions[kept]), Noise(variance))
         precisions[kept], squares = _precisions(rest, *process.leave_one_out(), precisions[kept], variance, degrees)
         if learns_noise:
             variance = max(float(np.average(precisions[kept] * squares, weights=rest.weights)), least)
@@ -133,11 +133,15 @@ def _left_out(rows: Rows, held: Indices, precisions: Floats, kernel: Kernel, noi
     return some, some.Y, means, np.sqrt(variances + Noise(noise_variance).of_rows(some).numpy())[:, None], True
 
 
+def _weights(rows: Rows, precisions: Floats) -> Floats:
+    return precisions if rows.weights is None else rows.weights * precisions
+
+
 def _weighted(rows: Rows, precisions: Floats) -> Rows:
-    return replace(rows, weights=precisions if rows.weights is None else rows.weights * precisions)
+    return replace(rows, weights=_weights(rows, precisions))
 
 
-def _process(rows: Rows, kernel: Kernel, noise_variance: float, number: int) -> Posterior:
+def _process(rows: Rows, kernel: Kernel, noise_variance: float, number: int) -> ExactPosterior | NearestPosterior:
     """Return the process of the nearest rows, or of all rows where none are near."""
     noise = Noise(noise_variance)
     if not kernel.can("metric"):

@@ -213,6 +213,11 @@ class Forest:
         some = replace(part, tree=part.tree.without(taken), there=~taken, n_gone=int(np.count_nonzero(taken)))
         return replace(self, parts=(some,))
 
+    def with_weights(self, weights: Floats) -> Self:
+        """Return rows that were planted together with other weights."""
+        (part,) = self.parts
+        return replace(self, parts=(replace(part, rows=replace(part.rows, weights=weights)),))
+
     def _planted(self, parts: Sequence[Part]) -> Self:
         """Return a forest of parts, in their order: one that is too small beside the next one is planted with it."""
         groups: list[list[Part]] = []

@@ -1,6 +1,7 @@
 """The exact Gaussian process given all rows, by one Cholesky factor."""
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -181,6 +182,10 @@ class ExactPosterior(Posterior):
         diagonal = np.maximum(diagonal, LEAST / noise)
         means = self._rows.Y[index] - self.coefficients[index] / diagonal[:, None]
         return means, np.maximum(1.0 / diagonal - noise, 0.0)
+
+    def with_weights(self, weights: Floats, noise: Noise) -> Self:
+        """Return the posterior of the same rows with other weights and another noise."""
+        return type(self)(self.kernel, replace(self._rows, weights=weights), noise, self._max_memory_gib)
 
     def at(self, kernel: Kernel, noise_variance: float) -> "ExactPosterior":  # noqa: D102
         return ExactPosterior(kernel, self._rows, Noise(noise_variance), self._max_memory_gib)

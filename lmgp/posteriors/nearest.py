@@ -88,6 +88,9 @@ class NearestPosterior(Posterior):
     A. V. Vecchia, *Estimation and Model Identification for Continuous Spatial Processes*, JRSS B 50, 1988.
     """
 
+    # The rows nearest to each training row, where they are remembered.
+    _near: Indices | None = None
+
     def __init__(
         self,
         kernel: Kernel,
@@ -148,6 +151,17 @@ class NearestPosterior(Posterior):
             _forest=forest, _cells=None, n_rows=len(forest), n_neighbors=min(self.n_neighbors, len(forest))
         )
 
+    def with_weights(self, weights: Floats, noise: Noise) -> Self:
+        """Return the posterior of the same rows, planted together, with other weights and another noise.
+
+        The rows nearest to each are remembered, so that leaving out each row takes one search for all weights.
+        """
+        near, places = self._near, self._forest.places
+        if near is None:
+            parts = list(chunks(len(places), self.n_neighbors, BATCH_BYTES))
+            near = np.concatenate(parallel_map(lambda part: self._forest.others(places[part], self.n_neighbors), parts))
+        return self._changed(_forest=self._forest.with_weights(weights), noise=noise, _near=near)
+
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         return self._changed(_combination=self._combination @ combination)
 
@@ -156,10 +170,10 @@ class NearestPosterior(Posterior):
         places = self._forest.places if index is None else self._forest.places[index]
         X = self._forest.take(places).X
         means, variances = np.empty((len(X), self._n_targets)), self.prior_variance(X)
-        of_rows = self._predictor()
+        of_rows, remembered = self._predictor(), self._near if index is None else None
 
         def solve(part: slice) -> None:
-            near = self._forest.others(places[part], self.n_neighbors)
+            near = self._forest.others(places[part], self.n_neighbors) if remembered is None else remembered[part]
             means[part], reduction, _ = of_rows(near, X[part])
             variances[part] = np.maximum(variances[part] - reduction, 0.0)
 

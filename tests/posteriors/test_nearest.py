@@ -1,5 +1,7 @@
 """Predictions from the nearest rows, against dense algebra, for any kernel."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -49,6 +51,35 @@ def test_it_is_the_exact_process_of_the_nearest_rows(
     alone = of_one(posterior, T, variance=False)
     np.testing.assert_allclose(alone[0], mean, rtol=0, atol=1e-10)
     assert alone[1] is None
+
+
+@pytest.mark.parametrize("k", [7, 1000])
+@pytest.mark.parametrize("d", [2, 5])
+def test_with_other_weights_it_is_that_of_rows_with_these(d: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows left out, too, which are looked for once."""
+    rng = np.random.default_rng(0)
+    X, T = rng.normal(size=(90, d)), rng.normal(size=(20, d))
+    rows, kernel, some = Rows(X, X.sum(axis=1)), MaternKernel(2.0), np.arange(5, 50, 5)
+    searches, search = [], Forest.others
+    monkeypatch.setattr(Forest, "others", lambda *of: searches.append(1) or search(*of))
+    for make in (ExactPosterior, lambda *of: NearestPosterior(*of, k, share=False)):
+        found = make(kernel, rows, Noise(NOISE))
+        searches.clear()
+        for noise in (Noise(0.3), Noise(0.1)):
+            weights = rng.uniform(0.1, 2.0, size=90)
+            found = found.with_weights(weights, noise)
+            left_out, n_searches = found.leave_one_out(), len(searches)
+            expected = make(kernel, replace(rows, weights=weights), noise)
+            pairs = [
+                (left_out, expected.leave_one_out()),
+                (found.leave_one_out(some), expected.leave_one_out(some)),
+                (found.predict(T), expected.predict(T)),
+            ]
+            for one, other in pairs:
+                np.testing.assert_allclose(one[0], other[0], rtol=1e-10)
+                np.testing.assert_allclose(one[1], other[1], rtol=1e-10)
+            assert n_searches == (isinstance(found, NearestPosterior) and noise.variance == 0.3)
+            searches[:] = []
 
 
 @pytest.mark.parametrize("k", [7, 1000])
