@@ -281,7 +281,8 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
         settings = replace(settings, kernel=chosen.kernel, ard=chosen.ard)
     settings = replace(settings, likelihood="exact", average=False)
     with silent():
-        collapsed, noise = (learn_rows(some, settings).noise_variance for some in (rows, dropped(rows)))
+        of_samples = parallel_map(lambda some: learn_rows(some, settings), (rows, dropped(rows)))
+    collapsed, noise = (one.noise_variance for one in of_samples)
     if noise >= COLLAPSE * collapsed:
         warn(
             f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "

@@ -17,6 +17,7 @@ from lmgp.neighbours.duplicates import steady_order, steady_sample
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended
+from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import TRIED, silent, stage
 
 # By the likelihood of this number of rows, of which there are at least five for each slope, a trend is tried. Of fewer
@@ -69,7 +70,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> L
         residuals = some.with_targets(some.Y - trend.columns(some.X) @ coefficients)
         trend.check_residuals(residuals, coefficients)
         with silent():  # what is to be warned about, all rows say
-            without, beside = (learn_rows(each, settings) for each in (some, residuals))
+            without, beside = parallel_map(lambda each: learn_rows(each, settings), (some, residuals))
     except InputError:  # y is linear to the last digits
         return None
     slopes = Process(beside, trend, some).significance
