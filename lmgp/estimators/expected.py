@@ -1,7 +1,7 @@
 """About how long the stages of a fit take, for people who wait for it: nothing is decided by these times."""
 
 from lmgp.data import Rows
-from lmgp.estimators.rows_left_out import MOST_ROWS
+from lmgp.estimators.rows_left_out import FEWEST_IN_REGIONS, MOST_ROWS
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, forms_of
 from lmgp.learning.screening import OWN_COLUMNS
@@ -10,8 +10,8 @@ from lmgp.learning.trends import SAMPLE
 
 # Seconds on two cores, measured by benchmarks/expected.py: what an entry of a covariance takes for each free number in
 # a whole search for the maximum of an exact likelihood, and of Vecchia's; what a row takes that is predicted without
-# itself; and what it takes to choose a model, and to fit it.
-EXACT, VECCHIA, ROW_LEFT_OUT, CHOICE = 1e-7, 4e-9, 5e-4, 1.0
+# itself; and what it takes to choose a model, where there are many rows, and to fit it.
+EXACT, VECCHIA, ROW_LEFT_OUT, CHOICE, FITTING = 7e-8, 6e-9, 4e-4, 2.0, 0.1
 
 
 def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: bool) -> dict[str, float]:
@@ -44,7 +44,7 @@ def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: b
     stages = {"trend": 2.0 * by_exact_likelihood(min(n, SAMPLE))} if chooses and not given else {}
     stages["learning"] = learning
     if chooses:
-        stages |= {"choosing": CHOICE, "fitting": CHOICE}
+        stages |= {"choosing": CHOICE if n > FEWEST_IN_REGIONS else 0.0, "fitting": FITTING}
     if has_noise:
         stages["noise"] = ROW_LEFT_OUT * min(n, MOST_ROWS)
     return stages

@@ -217,13 +217,14 @@ def select(
             trials[candidate] = tried(probes, candidate, build, problem.noise_variance)
         if candidate in trials and trials[candidate].within(tolerance):
             break
-    near = {one: trial for one, trial in trials.items() if trial.within(tolerance)}
+    near = [one for one, trial in trials.items() if trial.within(tolerance)]
     if not near and preferred is not None:
-        near = {preferred: trials[preferred]}
-    nearest = min(trials.values(), key=lambda trial: trial.kl)
-    near = near or {one: trial for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread}
-    chosen, best = min(near.items(), key=lambda pair: pair[1].seconds)
-    table = tuple(trial._replace(chosen=trial is best) for trial in trials.values())
+        near = [preferred]
+    elif not near:
+        nearest = min(trials.values(), key=lambda trial: trial.kl)
+        near = [one for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread]
+    chosen = min(near, key=lambda one: one.seconds)
+    table = tuple(trial._replace(chosen=one is chosen) for one, trial in trials.items())
     return chosen, Selection(
         table, tolerance, problem.n_predict, len(probes.rest), probes.seconds, by_rows_left_out=chosen is preferred
     )
