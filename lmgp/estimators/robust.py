@@ -10,7 +10,7 @@ from lmgp.distributions.left_out import LeftOut, Predicted
 from lmgp.distributions.noise import ObservationNoise
 from lmgp.kernels.base import Kernel
 from lmgp.learning.heldout import N_NEIGHBORS
-from lmgp.learning.space import LEAST_NOISE
+from lmgp.learning.space import LEAST_SCALE
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
@@ -112,7 +112,7 @@ def _settled(
     Rounds go over the others. They predict those that are held, whose λ follow from these predictions.
     """
     kept, precisions = np.setdiff1d(np.arange(len(rows)), held), np.ones(len(rows))
-    rest, least = rows.take(kept), LEAST_NOISE * float(rows.Y.var())
+    rest, least = rows.take(kept), LEAST_SCALE * float(rows.Y.var())
     process = _process(rest, kernel, variance, NEIGHBORS)
     for _ in range(ROUNDS):
         process = process.with_weights(_weights(rest, precisions[kept]), Noise(variance))

@@ -75,8 +75,7 @@ def _weighed(optimum: Optimum, root: Floats, offset: Floats) -> tuple[Optimum, f
 
     Return the logarithm of the posterior density there over that of the proposal, too.
     """
-    space = optimum.space
-    free = np.clip(optimum.free + np.linalg.solve(root.T, offset), *space.bounds.T)
+    free = np.clip(optimum.free + np.linalg.solve(root.T, offset), *optimum.objective.bounds.T)
     moved = optimum._replace(free=free)
     proposal = np.log(np.diag(root)).sum() - 0.5 * (offset @ offset + len(free) * np.log(2.0 * np.pi))
     return moved, optimum.objective.value(free) - proposal

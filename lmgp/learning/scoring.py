@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import NumericalError
-from lmgp.learning.space import Space
+from lmgp.learning.space import LEAST_SCALE, Space
 from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import single_threaded
@@ -86,6 +86,15 @@ class VecchiaObjective:
         """The degrees of freedom of the errors."""
         return self.likelihood.student.degrees
 
+    @property
+    def bounds(self) -> Floats:
+        """The bounds of the free numbers, shape (n_free, 2): under a t, the noise has a larger least one."""
+        bounds = self.space.bounds.copy()
+        if math.isfinite(self.degrees):
+            noise = self.space.kinds == "noise"
+            bounds[noise, 0] = np.maximum(bounds[noise, 0], math.log(LEAST_SCALE))
+        return bounds
+
     def value(self, free: Floats) -> float:
         """Return the log likelihood with the prior, −∞ where float64 does not allow it."""
         value = self(free).value
@@ -133,6 +142,11 @@ class ExactObjective:
         self.likelihood, self.rows, self.space = ExactLikelihood(rows), rows, space
         self.n_rows = len(rows)
         self.near = None if sample is None else VecchiaObjective(sample, space)
+
+    @property
+    def bounds(self) -> Floats:
+        """The bounds of the free numbers, shape (n_free, 2)."""
+        return self.space.bounds
 
     def standard_error(self, _: Floats) -> float:
         """Return 0: all rows are positions."""
@@ -218,11 +232,11 @@ class Climb:
 
     def __init__(self, objective: VecchiaObjective | ExactObjective, start: Floats) -> None:
         self.space, self.converged = objective.space, False
-        self.free = np.clip(start, *self.space.bounds.T)
         self.objective, self._damping = objective, FIRST
         self._secants: list[tuple[Floats, Floats]] = []  # steps, and by how much the gradient fell
         self._trusted = 0  # which of the two models
-        objective.start_at(self.free)
+        objective.start_at(np.clip(start, *objective.bounds.T))
+        self.free = np.clip(start, *objective.bounds.T)  # which the tails that were taken there may have moved
 
     @cached_property
     def at(self) -> Point:
@@ -261,7 +275,7 @@ class Climb:
 
         Numbers at a bound that the gradient presses against stay there.
         """
-        free, gradient, (low, high) = self.free, self.at.gradient, self.space.bounds.T
+        free, gradient, (low, high) = self.free, self.at.gradient, self.objective.bounds.T
         inside = ~(((free <= low) & (gradient < 0.0)) | ((free >= high) & (gradient > 0.0)))
         step = np.zeros_like(free)
         if not inside.any():

@@ -21,8 +21,9 @@ PRIOR_DEVIATION, OWN_DEVIATION = 3.0, 1.0
 # The median of the noise variance, in variances of y. Other medians: √d standard deviations of the column for a
 # lengthscale, the variance of y for a variance.
 MEDIAN_NOISE = 0.1
-# The noise variance is at least this share of the variance of y.
-LEAST_NOISE = 1e-6
+# The noise variance is at least this share of the variance of y, and the squared scale of a t, whose likelihood has no
+# maximum where rows are met exactly, at least the second one.
+LEAST_NOISE, LEAST_SCALE = 1e-8, 1e-6
 
 # Bounds of the parameters of each kind, in their units, where the kernel gives none: far outside of what data can tell
 # apart, well inside of what float64 can factorise. A factor is a variance without a unit.

@@ -22,7 +22,7 @@ from lmgp.distributions.noise import ObservationNoise
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.estimators import base, robust
 from lmgp.estimators.robust import N_FOLDS, ROUNDS, STEPS
-from lmgp.learning.space import LEAST_NOISE
+from lmgp.learning.space import LEAST_SCALE
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.utils.student import Student
 
@@ -327,7 +327,7 @@ def test_the_noise_of_many_rows_that_have_none_stays_above_zero() -> None:
     y = np.where(y - f > 1.0, y, f)
     found = robust.robust_rows(Rows(X, y), KERNEL, 1e-8, True, True)
     assert found is not None
-    assert found.noise_variance == pytest.approx(LEAST_NOISE * y.var(), rel=0.05)
+    assert found.noise_variance == pytest.approx(LEAST_SCALE * y.var(), rel=0.05)
 
 
 def test_noise_variances_of_many_rows_stay() -> None:

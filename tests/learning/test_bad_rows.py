@@ -13,6 +13,7 @@ from lmgp.data import Rows
 from lmgp.errors import DuplicateRowsWarning, InputError
 from lmgp.learning import engine
 from lmgp.learning.record import Learned
+from lmgp.learning.space import LEAST_NOISE
 
 Floats = NDArray[np.float64]
 
@@ -149,7 +150,7 @@ class TestRows:
         rng = np.random.default_rng(1)
         many = np.repeat(X, 4, axis=0) + 1e-9 * rng.normal(size=(240, 2))
         found = learn(many, np.repeat(y, 4), kernel="matern32", random_state=0)
-        assert found.noise_variance >= 1e-6 * np.var(y) * (1 - 1e-9)
+        assert found.noise_variance >= LEAST_NOISE * np.var(y) * (1 - 1e-9)
         assert_usable(found, y)
 
     def test_rows_that_are_all_the_same(self) -> None:

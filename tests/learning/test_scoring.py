@@ -1,7 +1,5 @@
 """Fisher scoring, against scipy's optimiser on the same objective."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -14,7 +12,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning import scoring
 from lmgp.learning.forms import declared_free, make_form
 from lmgp.learning.scoring import Climb, ExactObjective, Point, VecchiaObjective
-from lmgp.learning.space import Space, Units
+from lmgp.learning.space import LEAST_NOISE, LEAST_SCALE, Space, Units
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 
 Floats = NDArray[np.float64]
@@ -110,7 +108,21 @@ def test_targets_without_noise_end_at_the_floor() -> None:
     assert np.isfinite(found.value)
     assert np.isfinite(found.free).all()
     noise = space.noise_variance(found.free)
-    assert 1e-6 * rows.Y[:, 0].var() * (1 - 1e-9) <= noise < 1e-4 * rows.Y[:, 0].var()
+    assert LEAST_NOISE * rows.Y[:, 0].var() * (1 - 1e-9) <= noise < 1e-4 * rows.Y[:, 0].var()
+
+
+def test_under_a_t_the_noise_has_a_higher_floor() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2.0, 2.0, (120, 2))
+    y = np.sin(X[:, 0]) * X[:, 1] + (rng.uniform(size=120) < 0.1) * rng.normal(size=120)
+    rows = Rows(X, y - y.mean())
+    space = Space(make_form("gaussian", False, 2), Units.of(rows, True))
+    start = space.median - 20.0 * (space.kinds == "noise")  # below any floor
+    for tails, least in ((False, LEAST_NOISE), (True, LEAST_SCALE)):
+        objective = VecchiaObjective(VecchiaLikelihood(rows, 120, 30, np.random.default_rng(0)), space, tails)
+        begun = Climb(objective, start)
+        assert np.isfinite(objective.degrees) == tails
+        assert space.noise_variance(begun.free) == pytest.approx(least * y.var())
 
 
 def test_steps_are_counted_and_said() -> None:
@@ -154,7 +166,7 @@ def test_only_where_a_step_starts_is_the_information_asked_for() -> None:
     objective, values, asked = exact(rows, space), [], []
 
     class Counted:
-        space, start_at, n_rows = objective.space, objective.start_at, objective.n_rows
+        space, bounds, start_at, n_rows = objective.space, objective.bounds, objective.start_at, objective.n_rows
 
         def __call__(self, free: Floats) -> Point:
             at = objective(free)
@@ -190,7 +202,7 @@ def test_a_step_that_gains_little_because_it_is_too_long_is_no_end() -> None:
     class Parabola:
         """−x², with an information that is too small: a step from −0.4 ends just short of 0.4."""
 
-        space = SimpleNamespace(bounds=np.array([[-10.0, 10.0]]))
+        space, bounds = None, np.array([[-10.0, 10.0]])
         n_rows = 1
 
         def start_at(self, _: Floats) -> None:
@@ -211,7 +223,7 @@ def test_a_step_that_gains_little_because_it_is_too_long_is_no_end() -> None:
 class Scripted:
     """An objective whose values are given one after the other, with the slope 1 and the information 1 in one number."""
 
-    space = SimpleNamespace(bounds=np.array([[-100.0, 100.0]]))
+    space, bounds = None, np.array([[-100.0, 100.0]])
     n_rows = 1
 
     def __init__(self, *values: float) -> None:
@@ -235,7 +247,7 @@ class Quadratic:
     def __init__(self, slope: Floats, curvature: Floats, information: Floats | None = None, bound: float = 50.0):
         self.slope, self.curvature, self.calls = slope, curvature, 0
         self.told = curvature if information is None else information
-        self.space = SimpleNamespace(bounds=np.tile([-bound, bound], (len(slope), 1)))
+        self.space, self.bounds = None, np.tile([-bound, bound], (len(slope), 1))
 
     def start_at(self, _: Floats) -> None:
         pass
