@@ -88,7 +88,7 @@ class VecchiaObjective:
 
     @property
     def bounds(self) -> Floats:
-        """The bounds of the free numbers, shape (n_free, 2): under a t, the noise has a larger least one."""
+        """The bounds of the free numbers, shape (n_free, 2): under a t, the least noise is larger."""
         bounds = self.space.bounds.copy()
         if math.isfinite(self.degrees):
             noise = self.space.kinds == "noise"

@@ -142,14 +142,13 @@ class NearestPosterior(Posterior):
 
     def with_neighbors(self, number: int) -> Self:
         """Return a posterior of the same rows that predicts each row from another number of its own nearest ones."""
-        return self._changed(n_neighbors=min(number, self.n_rows), _cells=None)
+        return self._changed(n_neighbors=min(number, self.n_rows), _cells=None, _near=None)
 
     def without(self, taken: NDArray[np.bool_]) -> Self:
         """Return a posterior that predicts from the other rows alone, each row from its own nearest ones."""
         forest = self._forest.left_out(taken)
-        return self._changed(
-            _forest=forest, _cells=None, n_rows=len(forest), n_neighbors=min(self.n_neighbors, len(forest))
-        )
+        n_neighbors = min(self.n_neighbors, len(forest))
+        return self._changed(_forest=forest, _cells=None, _near=None, n_rows=len(forest), n_neighbors=n_neighbors)
 
     def with_weights(self, weights: Floats, noise: Noise) -> Self:
         """Return the posterior of the same rows, planted together, with other weights and another noise.

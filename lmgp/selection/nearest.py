@@ -68,7 +68,8 @@ def densities(validation: Validation, nearest: NearestPosterior, around: Sequenc
         (rows, rows.Y, means, observed_std(rows, variances, nearest.noise.variance)[:, None], alone)
         for (rows, means, variances), alone in zip(predicted, by_themselves, strict=True)
     ]
-    _, of_all = ObservationNoise.fitted("student", replace(LeftOut.of(parts), weights=None))  # how rows pull
+    # Weights may say how much a row pulls: here, all rows count alike.
+    _, of_all = ObservationNoise.fitted("student", replace(LeftOut.of(parts), weights=None))
     counts = [len(rows) for rows, _, _ in predicted]
     of_rows, *regions = np.split(of_all, np.cumsum(counts)[:-1])
     of_regions = [one.means(density) for one, density in zip(held, regions, strict=True)]

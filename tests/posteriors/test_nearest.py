@@ -80,6 +80,10 @@ def test_with_other_weights_it_is_that_of_rows_with_these(d: int, k: int, monkey
                 np.testing.assert_allclose(one[1], other[1], rtol=1e-10)
             assert n_searches == (isinstance(found, NearestPosterior) and noise.variance == 0.3)
             searches[:] = []
+    fewer = found.with_neighbors(3)
+    np.testing.assert_allclose(fewer.leave_one_out()[0], fewer.leave_one_out(np.arange(90))[0], rtol=1e-10)
+    rest = found.without(np.arange(90) < 40)
+    np.testing.assert_allclose(rest.leave_one_out()[0], rest.leave_one_out(np.arange(50))[0], rtol=1e-10)
 
 
 @pytest.mark.parametrize("k", [7, 1000])
