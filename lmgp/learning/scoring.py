@@ -68,7 +68,7 @@ class VecchiaObjective:
     space : Space
     tails : bool, default=False
         Whether errors may have a t in place of a normal distribution: where that pays at the start of a climb, with the
-        degrees of freedom that are likeliest there.
+        degrees of freedom that are likeliest there. Below the least noise of a t, errors are what neighbours miss.
     """
 
     def __init__(self, likelihood: VecchiaLikelihood, space: Space, tails: bool = False) -> None:
@@ -103,7 +103,7 @@ class VecchiaObjective:
     def start_at(self, free: Floats) -> None:
         """Look for the neighbours, and take the tails that errors have, where a climb starts."""
         self.likelihood.look_for_neighbours(self.space.kernel(free))
-        if self._tails:
+        if self._tails and self.space.noise_variance(free) > LEAST_SCALE * self.space.units.variance:
             self.likelihood.take_tails(self.space.form.kernel, self.space.logarithms(free))
 
     def __call__(self, free: Floats) -> Point:

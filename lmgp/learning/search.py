@@ -16,7 +16,7 @@ from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.screening import OWN_COLUMNS, screened
-from lmgp.learning.space import Space, Units
+from lmgp.learning.space import LEAST_SCALE, Space, Units
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import parallel_map
@@ -141,7 +141,9 @@ class Search:
             first = Climb(self._objective(self.rows, space), start).go_on()
         else:
             if not self.exact:
-                ends = parallel_map(lambda sample: Climb(self._objective(sample, space), start).go_on().free, samples)
+                # A noise that falls further says no more of all rows than that a sample is met exactly.
+                small = Space(space.form, self.units, self.noise_variance, LEAST_SCALE)
+                ends = parallel_map(lambda sample: Climb(self._objective(sample, small), start).go_on().free, samples)
                 start = np.mean(ends, axis=0)
             first = Climb(VecchiaObjective(half, space), start).go_on()
         climb = Climb(VecchiaObjective(whole, space, self.tails), first.free)

@@ -167,9 +167,13 @@ class Space:
     units : Units
     given_noise : float, optional
         A noise variance that is given.
+    least_noise : float, default=1e-8
+        In variances of y.
     """
 
-    def __init__(self, form: Form, units: Units, given_noise: float | None = None) -> None:
+    def __init__(
+        self, form: Form, units: Units, given_noise: float | None = None, least_noise: float = LEAST_NOISE
+    ) -> None:
         self.form, self.units, self.given_noise = form, units, given_noise
         columns = units.columns if form.ard else units.shared
         of_theta, of_kind = parameter_units(form.kernel, columns, units.variance)
@@ -183,7 +187,7 @@ class Space:
         if given_noise is None:
             self.index, self.kinds = np.append(self.index, form.n_free), np.append(self.kinds, "noise")
             self._log_units = np.append(log_units, math.log(units.variance))
-            self.bounds = np.vstack((self.bounds, np.log([LEAST_NOISE, RANGES["noise"][1]])))
+            self.bounds = np.vstack((self.bounds, np.log([least_noise, RANGES["noise"][1]])))
 
     @cached_property
     def median(self) -> Floats:

@@ -14,6 +14,7 @@ from lmgp.learning.forms import declared_free, make_form
 from lmgp.learning.scoring import Climb, ExactObjective, Point, VecchiaObjective
 from lmgp.learning.space import LEAST_NOISE, LEAST_SCALE, Space, Units
 from lmgp.posteriors.vecchia import VecchiaLikelihood
+from lmgp.utils.student import Student
 
 Floats = NDArray[np.float64]
 
@@ -111,18 +112,33 @@ def test_targets_without_noise_end_at_the_floor() -> None:
     assert LEAST_NOISE * rows.Y[:, 0].var() * (1 - 1e-9) <= noise < 1e-4 * rows.Y[:, 0].var()
 
 
-def test_under_a_t_the_noise_has_a_higher_floor() -> None:
+@pytest.mark.parametrize("tails", [False, True])
+def test_under_a_t_the_least_noise_is_larger(tails: bool) -> None:
     rng = np.random.default_rng(1)
     X = rng.uniform(-2.0, 2.0, (120, 2))
     y = np.sin(X[:, 0]) * X[:, 1] + (rng.uniform(size=120) < 0.1) * rng.normal(size=120)
     rows = Rows(X, y - y.mean())
     space = Space(make_form("gaussian", False, 2), Units.of(rows, True))
-    start = space.median - 20.0 * (space.kinds == "noise")  # below any floor
-    for tails, least in ((False, LEAST_NOISE), (True, LEAST_SCALE)):
-        objective = VecchiaObjective(VecchiaLikelihood(rows, 120, 30, np.random.default_rng(0)), space, tails)
-        begun = Climb(objective, start)
-        assert np.isfinite(objective.degrees) == tails
-        assert space.noise_variance(begun.free) == pytest.approx(least * y.var())
+    objective = VecchiaObjective(VecchiaLikelihood(rows, 120, 30, np.random.default_rng(0)), space, tails)
+    begun = Climb(objective, space.median)
+    assert np.isfinite(objective.degrees) == tails
+    least = LEAST_SCALE if tails else LEAST_NOISE
+    np.testing.assert_allclose(objective.bounds[space.kinds == "noise", 0], np.log(least))
+    np.testing.assert_array_equal(objective.bounds[space.kinds != "noise"], space.bounds[space.kinds != "noise"])
+    np.testing.assert_array_equal(begun.free, space.median)
+
+
+def test_below_the_least_noise_of_a_t_errors_have_none() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2.0, 2.0, (120, 2))
+    rows = Rows(X, rng.standard_t(2.0, 120))
+    space = Space(make_form("gaussian", False, 2), Units.of(rows, True))
+    objective = VecchiaObjective(VecchiaLikelihood(rows, 120, 30, np.random.default_rng(0)), space, True)
+    for noise, finite in ((2.0 * LEAST_SCALE, True), (0.5 * LEAST_SCALE, False)):
+        small = (space.kinds == "noise") | (space.kinds == "variance")
+        objective.start_at(np.where(small, np.log(noise), space.median))
+        assert np.isfinite(objective.degrees) == finite
+        objective.likelihood.student = Student()
 
 
 def test_steps_are_counted_and_said() -> None:
