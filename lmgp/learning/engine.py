@@ -46,7 +46,8 @@ MOST_LEARNED = 2**20
 N_NOISES = 100
 
 # A learned noise below this share of the variance of y is suspicious where rows are exact copies; it has collapsed
-# because of them if a sample of the rows without their copies gives this multiple of what they give with them.
+# because of them if a sample of the rows without their copies gives this multiple of it, and of what these give with
+# copies.
 COLLAPSED_NOISE, COLLAPSE = 1e-3, 10.0
 
 # What was learned last, by the digest of the rows and the settings, the one asked for last at the end: a grid search
@@ -283,7 +284,7 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     with silent():
         of_samples = parallel_map(lambda some: learn_rows(some, settings), (rows, dropped(rows)))
     collapsed, noise = (one.noise_variance for one in of_samples)
-    if noise >= COLLAPSE * collapsed:
+    if noise >= COLLAPSE * max(collapsed, learned.noise_variance):
         warn(
             f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "
             f"{n_rows:,} rows are exact copies of others (equal X and equal y; a sample_weight "

@@ -17,6 +17,8 @@ from lmgp import (
 )
 from lmgp.data import Rows
 from lmgp.errors import DuplicateRowsWarning, InputError
+from lmgp.learning.engine import Settings, _warn_of_copies
+from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.neighbours.duplicates import averaged, count_copies, dropped, merged_copies
 
 
@@ -145,6 +147,21 @@ def test_other_data_are_left_alone(make) -> None:
         warnings.simplefilter("error", DuplicateRowsWarning)
         ExactGPRegressor(random_state=0).fit(*make())
         ExactGPRegressor("gaussian", random_state=0).fit(*make())
+
+
+@pytest.mark.parametrize("share", [1e-6, 8e-4])
+def test_a_learned_noise_has_collapsed_where_it_is_small_beside_that_of_rows_without_copies(share: float) -> None:
+    """One that was learned under a t may not have, where that of a sample under normal errors has."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (120, 1))
+    y = np.sin(3.0 * X[:, 0]) + 0.05 * rng.normal(size=120)  # of 5e-3 of its variance
+    several = Rows(np.repeat(X, 3, axis=0), np.repeat(y - y.mean(), 3))
+    trial = Trial("matern12", False, 3, "vecchia, t", 360, 30, 0.0, chosen=True)
+    learned = Learned(GaussianKernel(), share * y.var(), 0.0, True, Learning((trial,), 360, 240))
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        _warn_of_copies(several, learned, Settings())
+    assert len(record) == (share < 5e-4)
 
 
 def test_a_given_noise_is_left_alone() -> None:
