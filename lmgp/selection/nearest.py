@@ -49,7 +49,7 @@ def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
 def densities(validation: Validation, nearest: NearestPosterior, around: Sequence[NearestPosterior]) -> list[Floats]:
     """Return log densities of rows left out by themselves, and the mean of each neighbourhood, in nats a row.
 
-    They are those of a t that these rows tell.
+    They are those of the distributions that would be predicted: with the noise that these rows tell.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def densities(validation: Validation, nearest: NearestPosterior, around: Sequenc
         for (rows, means, variances), alone in zip(predicted, by_themselves, strict=True)
     ]
     # Weights may say how much a row pulls: here, all rows count alike.
-    _, of_all = ObservationNoise.fitted("student", replace(LeftOut.of(parts), weights=None))
+    _, of_all = ObservationNoise.fitted("auto", replace(LeftOut.of(parts), weights=None))
     counts = [len(rows) for rows, _, _ in predicted]
     of_rows, *regions = np.split(of_all, np.cumsum(counts)[:-1])
     of_regions = [one.means(density) for one, density in zip(held, regions, strict=True)]
