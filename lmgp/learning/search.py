@@ -141,7 +141,7 @@ class Search:
             first = Climb(self._objective(self.rows, space), start).go_on()
         else:
             if not self.exact:
-                # A noise that falls further says no more of all rows than that a sample is met exactly.
+                # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
                 small = Space(space.form, self.units, self.noise_variance, LEAST_SCALE)
                 ends = parallel_map(lambda sample: Climb(self._objective(sample, small), start).go_on().free, samples)
                 start = np.mean(ends, axis=0)

@@ -17,7 +17,7 @@ from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free, make_form
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.search import LENGTHSCALES, NOISES, Optimum, Search
-from lmgp.learning.space import MEDIAN_NOISE, Units
+from lmgp.learning.space import LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, Units
 from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
@@ -126,6 +126,18 @@ class TestVecchiaLikelihood:
         early = search(X, y).optimum(form)
         assert early.converged
         assert early.trial.log_likelihood * 200 + early.space.log_prior(early.free)[0] < value - 0.1
+
+    def test_samples_have_the_least_noise_of_a_t(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+        least = set()
+
+        class Noted(Climb):
+            def __init__(self, objective: VecchiaObjective | ExactObjective, start: Floats) -> None:
+                least.add((type(objective), float(objective.space.bounds[-1, 0])))
+                super().__init__(objective, start)
+
+        monkeypatch.setattr(searching, "Climb", Noted)
+        search(*draw_from(SMOOTH, 300)).optimum(make_form("gaussian", True, 2))
+        assert least == {(ExactObjective, np.log(LEAST_SCALE)), (VecchiaObjective, np.log(LEAST_NOISE))}
 
     def test_comes_near_the_exact_optimum(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 200)

@@ -1,5 +1,7 @@
 """How many nearest rows predict best, by rows left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,10 @@ from lmgp.distributions.noise import ObservationNoise
 from lmgp.learning.heldout import Validation
 from lmgp.metrics import nlpd
 from lmgp.posteriors.nearest import NearestPosterior
-from lmgp.selection.candidates import Problem
+from lmgp.recipes import Nearest
+from lmgp.selection import choose
+from lmgp.selection.candidates import Allowed, Problem
+from lmgp.selection.methods import NEAREST_ROWS
 from lmgp.selection.nearest import NUMBERS, densities, number_of_rows
 from lmgp.utils.student import Student
 
@@ -168,3 +173,21 @@ def test_of_few_rows_the_exact_process_is_taken_at_once(n_rows: int) -> None:
     rows = draw(n_rows, SPOILED)
     model = GPRegressor(kernel=FREE, noise_variance=NOISE, noise="student", random_state=0).fit(rows.X, rows.Y[:, 0])
     assert (len(model.selection_) == 1) == (n_rows == 2000)
+
+
+@pytest.mark.parametrize("number", [32, NUMBERS[-1]])
+def test_where_fewer_rows_predict_better_no_other_model_is_tried(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "number_of_rows", lambda *_: number)
+    kernel = MaternKernel(1.0, 1.0, smoothness=0.5)
+    of_rows = replace(problem(draw(1500, 0.0), kernel), tolerance=1e-15)  # which no model is within
+    allowed = Allowed(methods=("nystroem", "orf", NEAREST_ROWS))
+    recipe, selection, _ = choose.choose(allowed, of_rows, np.random.default_rng(0))
+    preferred = Nearest(number, precision="float32", max_memory_gib=allowed.max_memory_gib)
+    assert recipe == preferred
+    assert selection.by_rows_left_out
+    if number < NUMBERS[-1]:
+        assert [(trial.method, trial.n_features) for trial in selection] == [(NEAREST_ROWS, number)]
+    else:
+        assert len(selection) > 1
+        most = preferred.cost(1500, 2, 1500, kernel).seconds
+        assert all(trial.seconds <= most for trial in selection)
