@@ -85,10 +85,9 @@ class GPRegressor(AdditiveGaussianProcess):
         rows.
     methods : list of str, optional
         The methods to choose from. If not given, global maps: "orf" (orthogonal Fourier), "nystroem", "global_taylor",
-        "global_taylor_energy"; maps around centroids: "local_taylor", "local_taylor_energy",
-        "local_maclaurin_tensor_srht"; a map and near rows: "residual"; and models without a map: "spectral",
-        "nearest_rows", "exact". All other names in `lmgp.selection.methods.METHODS` can be given as well. Methods whose
-        map cannot serve the kernel are left out.
+        "global_taylor_energy"; a map and near rows: "residual"; and models without a map: "spectral", "nearest_rows",
+        "exact". All other names in `lmgp.selection.methods.METHODS` can be given as well, such as "local_taylor", maps
+        around centroids. Methods whose map cannot serve the kernel are left out.
     kernel : Kernel, str, list of str or None, default="auto"
         A kernel is used as it is, but for parameters with a pair of bounds, which are learned; of many rows it needs a
         lengthscale. A name, such as "matern32" or "linear+matern32*periodic", "auto" for "matern12+matern52+gaussian"
@@ -164,8 +163,8 @@ class GPRegressor(AdditiveGaussianProcess):
     4,096 rows, by that of the 512 rows nearest to each of 8 places, around which the probes are. Targets of probes are
     not used.
 
-    Candidates come in sizes that grow by four, up to `max_features`, and localized ones with thresholds of 4, 2, 1, 1/2
-    and 1/4 lengthscales. The operations and bytes that each takes to fit all rows and to predict `n_predict` are
+    Candidates come in sizes that grow by four, up to `max_features`. Localized ones are tried where `methods` names
+    them, with thresholds of 4, 2, 1, 1/2 and 1/4 lengthscales. The operations and bytes that each takes to fit all rows and to predict `n_predict` are
     counted, and become nominal seconds by the rates of one machine (`lmgp.posteriors.costs`). Affordable are 20 of
     these, or what predictions from 256 nearest rows take where that is more. Candidates are tried on the probes, the
     cheapest first, and the first one is taken whose mean divergence, with two standard errors, is within the tolerance.

@@ -9,8 +9,10 @@ from lmgp.metrics import kl_divergence
 from lmgp.selection.candidates import TRIED
 
 ROWS = ["nearest_rows", "exact"]
-# The global solve is taken at once where it is quick: `test_chosen_modes`. All others are tried.
-SEARCHED = [name for name in TRIED if name != "spectral"]
+LOCAL = ["local_taylor", "local_taylor_energy", "local_maclaurin_tensor_srht"]
+# The global solve is taken at once where it is quick: `test_chosen_modes`. All others are tried, localized maps where
+# they are named.
+SEARCHED = [name for name in (*TRIED, *LOCAL) if name != "spectral"]
 FEATURES = [name for name in SEARCHED if name not in (*ROWS, "residual")]
 NOISE, VARIANCE = 0.05, 2.0
 

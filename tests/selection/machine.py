@@ -12,15 +12,15 @@ from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.placement import cover
 from lmgp.selection.candidates import TRIED, Allowed, Candidate, Problem, candidates, max_centroids
-from lmgp.selection.methods import METHODS, SPECTRAL
+from lmgp.selection.methods import SPECTRAL
 
 KERNEL = GaussianKernel(1.0, 1.0)
-OPEN = Allowed(max_features=256)
+LOCAL = ("local_taylor", "local_taylor_energy", "local_maclaurin_tensor_srht")
+OPEN = Allowed((*TRIED, *LOCAL), max_features=256)
 ROWS_ONLY = ("nearest_rows", "exact")
 # The global solve is taken at once, or not at all: see tests/estimators/test_chosen_modes.py.
-SEARCHED = tuple(name for name in TRIED if name != SPECTRAL)
+SEARCHED = tuple(name for name in OPEN.methods if name != SPECTRAL)
 FEATURES = tuple(name for name in SEARCHED if name not in (*ROWS_ONLY, "residual"))
-LOCAL = tuple(name for name in FEATURES if METHODS[name].localized)
 FEATURES_ONLY = replace(OPEN, methods=FEATURES)
 SHARE = 1e-6
 N_PROBES = 50

@@ -252,6 +252,8 @@ def test_the_price_of_localized_maps_counts_the_rows_within_reach() -> None:
 class TestNames:
     def test_none_is_all(self) -> None:
         assert checked_methods(None) == TRIED
+        assert not set(LOCAL) & set(TRIED)  # maps around centroids are tried where they are named
+        assert checked_methods(LOCAL) == LOCAL
 
     def test_are_kept_in_order(self) -> None:
         assert checked_methods(["exact", "orf"]) == ("exact", "orf")
