@@ -60,7 +60,7 @@ CAPABILITIES = {
 
 
 class RadialPart(NamedTuple):
-    """A part of a sum of kernels, each a function of the distance in lengthscales of its own.
+    """A part of a sum or product of kernels, each a function of the distance in lengthscales of its own.
 
     Attributes
     ----------
@@ -71,6 +71,10 @@ class RadialPart(NamedTuple):
         The last of a rational quadratic kernel.
     columns : list of int or None
         Those that it sees, with a lengthscale each; None means all.
+    period : ndarray of shape () or (d,), or None
+        Of a periodic kernel, whose distance is that between points on circles.
+    factor : bool
+        Whether it is a factor of the part before it, not a term of its own.
     """
 
     profile: str
@@ -78,6 +82,8 @@ class RadialPart(NamedTuple):
     variance: float
     alpha: float
     columns: list[int] | None = None
+    period: Floats | None = None
+    factor: bool = False
 
 
 class Parameter(NamedTuple):
@@ -294,7 +300,8 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         Returns
         -------
         tuple of RadialPart, or None
-            Their parameters, a lengthscale, a variance and maybe an alpha, in the order of those of the kernel.
+            Their parameters, maybe a period, a lengthscale, a variance and maybe an alpha, in the order of those of the
+            kernel. A factor has parts before it.
         """
         return None
 

@@ -92,6 +92,11 @@ class ComposedKernel(Kernel):
         for name, part in zip(self._part_names, self.parts, strict=True):
             yield part.covariance(X, Z, _of_part(name, values))
 
+    def _radial(self, values: Mapping[str, Tensor]) -> Iterator[tuple[RadialPart, ...] | None]:
+        """Return what `radial_parts` does for each part."""
+        for name, part in zip(self._part_names, self.parts, strict=True):
+            yield part.radial_parts(_of_part(name, values))
+
 
 class SumKernel(ComposedKernel):
     """The sum k(x, z) = k₁(x, z) + k₂(x, z).
@@ -120,9 +125,7 @@ class SumKernel(ComposedKernel):
         return left + right, SumPullback(one, other)
 
     def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
-        left, right = (
-            part.radial_parts(_of_part(name, values)) for name, part in zip(self._part_names, self.parts, strict=True)
-        )
+        left, right = self._radial(values)
         return None if left is None or right is None else (*left, *right)
 
     def metric(self, n_inputs: int) -> Floats:
@@ -209,6 +212,12 @@ class ProductKernel(ComposedKernel):
         (left, one), (right, other) = self._pullbacks(X, theta)
         return left * right, ProductPullback(((left, one), (right, other)))
 
+    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        left, right = self._radial(values)
+        if left is None or right is None or not all(one.factor for one in (*left[1:], *right[1:])):  # or sums
+            return None
+        return (*left, right[0]._replace(factor=True), *right[1:])
+
     def can(self, capability: str) -> bool:  # noqa: D102
         # The transform of a product is a convolution, with a closed form for Gaussians alone.
         return super().can("gaussian_components" if capability == "spectral_density" else capability)
@@ -283,7 +292,9 @@ class ScaledKernel(ComposedKernel):
 
     def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
         parts, factor = self.parts[0].radial_parts(_of_part("kernel", values)), float(self.factor)
-        return None if parts is None else tuple(one._replace(variance=factor * one.variance) for one in parts)
+        if parts is None:
+            return None
+        return tuple(one if one.factor else one._replace(variance=factor * one.variance) for one in parts)
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return self.parts[0].metric(n_inputs)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from lmgp.data import Floats, as_tensor, checked_scales
-from lmgp.kernels.base import Bounds, Kernel, check_parameters, rescaled_values
+from lmgp.kernels.base import Bounds, Kernel, RadialPart, check_parameters, rescaled_values
 from lmgp.kernels.derivatives import squared_distances
 from lmgp.utils.lazy import Tensor, torch
 
@@ -78,6 +78,12 @@ class PeriodicKernel(Kernel):
         left = _on_circles(X, values)
         right = left if Z is X else _on_circles(Z, values)
         return values["variance"] * torch.exp(-0.5 * squared_distances(left, right))
+
+    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        if type(self) is not PeriodicKernel:  # a subclass may be another function
+            return None
+        period, lengthscale = values["period"].numpy(), values["lengthscale"].numpy()
+        return (RadialPart("gaussian", lengthscale, float(values["variance"]), 1.0, period=period),)
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         check_parameters(self, n_inputs, ("period", "lengthscale"))

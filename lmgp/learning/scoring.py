@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import NumericalError
 from lmgp.learning.space import LEAST_SCALE, Space
-from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
+from lmgp.posteriors.likelihood import ExactLikelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import single_threaded
 
@@ -155,7 +155,8 @@ class ExactObjective:
     def value(self, free: Floats) -> float:
         """Return the log likelihood with the prior, −∞ where float64 does not allow it."""
         try:
-            value = log_likelihood(self.rows, self.space.kernel(free), self.space.noise_variance(free))
+            with single_threaded():
+                value = self.likelihood.value(self.space.form.kernel, self.space.logarithms(free))
         except NumericalError:
             return -math.inf
         return value + self.space.log_prior(free)[0]

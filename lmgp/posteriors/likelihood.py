@@ -63,12 +63,11 @@ class ExactLikelihood:
         NumericalError
             If float64 does not allow a Cholesky factorisation.
         """
-        logarithms = torch.from_numpy(np.array(free, dtype=np.float64))
         rows, n_targets, by_noise = self._rows, self._rows.n_targets, 0.0
         noise = Noise(math.exp(free[-1]))
         added = noise.of_weighted_rows(rows)
         with torch.no_grad():
-            covariance, gradient = self._with_pullback(kernel, logarithms[:-1])
+            covariance, gradient = self._with_pullback(kernel, free[:-1])
             value, by_covariance = log_density(covariance, added, as_tensor(rows.Y))
             if rows.noise_variances is None:
                 by_noise = float(by_covariance.diagonal() @ added)
@@ -76,14 +75,22 @@ class ExactLikelihood:
             slopes = np.append(gradient.of_matrix(by_covariance).numpy(), by_noise)
         return float(value) - 0.5 * n_targets * repetitions(rows, noise), slopes
 
-    def _with_pullback(self, kernel: Kernel, theta: Tensor) -> tuple[Tensor, Pullback]:
+    def value(self, kernel: Kernel, free: Floats) -> float:
+        """Return the value alone, see `__call__`."""
+        rows, noise = self._rows, Noise(math.exp(free[-1]))
+        with torch.no_grad():
+            covariance, _ = self._with_pullback(kernel, free[:-1])
+            *_, value = _factorised(covariance, noise.of_weighted_rows(rows), as_tensor(rows.Y))
+        return float(value) - 0.5 * rows.n_targets * repetitions(rows, noise)
+
+    def _with_pullback(self, kernel: Kernel, free: Floats) -> tuple[Tensor, Pullback]:
         """Return the lower triangle of the covariance and its derivatives, by compiled loops where there are any."""
         from lmgp.posteriors.rowsystems import PairPullback, RowSystems  # here, for it loads a compiler
 
         rows = self._rows
-        systems = RowSystems.of(kernel, theta.numpy(), rows.X, rows.Y, np.zeros(len(rows)))
+        systems = RowSystems.of(kernel, free, rows.X, rows.Y, np.zeros(len(rows)))
         if systems is None:
-            return kernel.with_pullback(self.X, theta)
+            return kernel.with_pullback(self.X, torch.from_numpy(np.array(free, dtype=np.float64)))
         gradient = PairPullback(systems)
         return gradient.covariance, gradient
 
@@ -153,15 +160,20 @@ def log_density(covariance: Tensor, noise: Tensor, y: Tensor) -> tuple[Tensor, T
     ----------
     C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 5.9.
     """
+    factor, coefficients, value = _factorised(covariance, noise, y)
+    by_covariance = torch.cholesky_inverse(factor)
+    by_covariance.addmm_(coefficients, coefficients.T, beta=-float(coefficients.shape[1])).mul_(0.5)
+    return value, by_covariance
+
+
+def _factorised(covariance: Tensor, noise: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the Cholesky factor of C, C⁻¹y, and the log density."""
     noisy = covariance.clone()
     noisy.diagonal().add_(noise)
     factor, info = torch.linalg.cholesky_ex(noisy)
     if info != 0 or not torch.isfinite(factor.diagonal()).all():
         raise NumericalError("The covariance has no Cholesky factor in float64.")
     targets = y.reshape(len(y), -1)
-    coefficients, n_targets = torch.cholesky_solve(targets, factor), targets.shape[1]
-    log_determinant = 2.0 * factor.diagonal().log().sum()
-    value = -0.5 * ((targets * coefficients).sum() + n_targets * (log_determinant + len(y) * math.log(2.0 * math.pi)))
-    by_covariance = torch.cholesky_inverse(factor)
-    by_covariance.addmm_(coefficients, coefficients.T, beta=-float(n_targets)).mul_(0.5)
-    return value, by_covariance
+    coefficients = torch.cholesky_solve(targets, factor)
+    of_each = 2.0 * factor.diagonal().log().sum() + len(y) * math.log(2.0 * math.pi)
+    return factor, coefficients, -0.5 * ((targets * coefficients).sum() + targets.shape[1] * of_each)

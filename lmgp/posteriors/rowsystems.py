@@ -1,4 +1,5 @@
-"""Thousands of small systems, each of the rows near to one row, in compiled loops: for radial kernels and their sums.
+"""Thousands of small systems, each of the rows near to one row, in compiled loops: for sums and products of radial
+kernels, and of periodic ones, which are radial on circles.
 
 numba is imported with this module: what uses it imports it where it is used. All that is compiled is in this file, by
 whose date numba knows whether what it keeps on disk is of today.
@@ -6,7 +7,7 @@ whose date numba knows whether what it keeps on disk is of today.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from llvmlite import ir
@@ -53,7 +54,7 @@ DOUBLE: Any = 1.5 * 2.0**52 + 1023.0, -708.0, math.log2(math.e), 0.6931471803691
 SINGLE: Any = *map(np.float32, (1.5 * 2.0**23 + 127.0, -87.0, DOUBLE[2], 0.693359375, -2.12194440e-4)), SERIES[5:]
 
 # Compiled functions are told np.intp(0) and np.bool_(True), not 0 and True: for each literal numba compiles them anew.
-KERNEL = (indices, indices, many_indices, many_indices, indices, matrix, vector, vector)
+KERNEL = (indices, types.Tuple((indices, indices, many_indices, many_indices, indices, matrix, matrix, vector, vector)))
 ROWS = (matrix, matrix, vector, real)
 
 
@@ -118,7 +119,7 @@ def _evaluate(profile, alpha, variance, squares, values):
 
 @exact
 def _slope(profile, alpha, squares, values, slopes):
-    """Write −2 dk/dr² of a part of the kernel, of whose values k is one; 0 where it has no bound."""
+    """Write −2 dk/dr² of a part of the kernel, of whose term the values are k; 0 where it has no bound."""
     if profile == GAUSSIAN:
         for p in range(len(squares)):
             slopes[p] = values[p]
@@ -162,6 +163,15 @@ def _differences(columns, n, first, last, found):
 
 
 @exact
+def _prior(kernel):
+    """Return the prior variance: that of all terms."""
+    terms, variances, total = kernel[1], kernel[7], 0.0
+    for term in range(len(terms) - 1):
+        total += variances[terms[term]]
+    return total
+
+
+@exact
 def _tile(first, n):
     """Return up to which row all pairs with later rows are taken at a time, and their number."""
     last, pairs = first + 1, n - first - 1
@@ -189,9 +199,9 @@ def _dot(left, right):
 def _covariances(kernel, m, t, n, room):
     """Add the covariances of the first m of n points with all that are later to the system; keep them where asked to.
 
-    What is kept is r² and the values of each part of the kernel, of all pairs.
+    What is kept is r² of each part of the kernel, and the values of its term, of all pairs.
     """
-    profiles, _, _, groups, ratios, variances, alphas = kernel
+    profiles, terms, _, _, groups, ratios, _, variances, alphas = kernel
     system, points, difference, squares, values, keeps, _ = room
     first, start, number = np.intp(0), np.intp(0), system.dtype.type
     while first < m:
@@ -203,9 +213,16 @@ def _covariances(kernel, m, t, n, room):
             for part in range(len(profiles)):
                 if ratios[part, group] > 0.0:  # a part may not see these columns, whose differences may overflow
                     _add(number(ratios[part, group]), of_tile, squares[part, place])
-        for part in range(len(profiles)):
-            into, at = values[part, place], 0
-            _evaluate(profiles[part], alphas[part], variances[part], squares[part, place], into)
+        for term in range(len(terms) - 1):
+            into, at = values[terms[term], place], 0
+            for part in range(terms[term], terms[term + 1]):
+                variance, of_factor = variances[part] if part == terms[term] else 1.0, values[part, place]
+                _evaluate(profiles[part], alphas[part], variance, squares[part, place], of_factor)
+                if part > terms[term]:
+                    for p in range(pairs):
+                        into[p] *= of_factor[p]
+            for part in range(terms[term] + 1, terms[term + 1]):
+                values[part, place] = into
             for i in range(first, min(last, m)):
                 _add(number(1.0), into[at : at + m - i - 1], system[i, i + 1 : m])
                 _add(number(1.0), into[at + m - i - 1 : at + n - i - 1], system[i, m + t : n + t])
@@ -297,7 +314,7 @@ def _room(like, keeps, kernel, n_columns, m, n_tests, t):
 def _fill(kernel, scale, rows, near, tests, room):
     """Write the system of the m rows near to tests: the upper triangle of K + Σ, y, and k beside each other."""
     X, Y, noise, factor = rows
-    system, points, m, t, prior = room[0], room[1], len(near), Y.shape[1], kernel[5].sum()
+    system, points, m, t, prior = room[0], room[1], len(near), Y.shape[1], _prior(kernel)
     for column in range(len(points)):
         origin = X[near[0], column] * scale[column] if m else 0.0  # near it single precision tells points apart
         for i in range(m):
@@ -330,12 +347,10 @@ def _back(system, m, x):
 
 
 def _predictions(
-    like, lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests,
-    variance, means, reductions, surprises, solved,
+    like, lapack, kernel, scale, X, Y, noise, factor, near, tests, variance, means, reductions, surprises, solved,
 ):  # fmt: skip
     """Write the predictions of sets of tests, by systems in the precision of an array."""
-    kernel, rows = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor)
-    t, n_tests = Y.shape[1], tests.shape[1]
+    rows, t, n_tests = (X, Y, noise, factor), Y.shape[1], tests.shape[1]
     room = _room(like, np.bool_(False), kernel, len(scale), near.shape[1], n_tests, t)
     system, of_targets = room[0], np.empty(n_tests, like.dtype)
     for number in range(len(near)):
@@ -371,10 +386,10 @@ PREDICTIONS = [
 
 @kept(*KERNEL, vector, *ROWS, many_indices, matrix, matrices, real[:, ::1], real[::1])
 def _weights(
-    lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, less,
+    lapack, kernel, scale, X, Y, noise, factor, near, tests, less,
     weights, reductions,
 ):  # fmt: skip
-    kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
+    rows, t = (X, Y, noise, factor), Y.shape[1]
     room = _room(reductions, np.bool_(False), kernel, X.shape[1], near.shape[1], np.intp(1), t)
     system = room[0]
     for number in range(len(near)):
@@ -399,10 +414,10 @@ def _weights(
 @exact
 def _derivatives(kernel, n, room, directions, work, found):
     """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of the free numbers."""
-    profiles, slots, _, _, _, variances, _ = kernel
+    slots, variances = kernel[2], kernel[7]
     first, start, weights, u = np.intp(0), np.intp(0), work[1], directions[0, :n]
     for a in range(len(directions)):
-        for part in range(len(profiles)):
+        for part in range(len(slots)):
             found[a, slots[part, 0]] += variances[part] * _dot(u, directions[a, :n])
     while first < n:
         last, pairs = _tile(first, n)
@@ -421,7 +436,7 @@ def _derivatives(kernel, n, room, directions, work, found):
 @exact
 def _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found):
     """Add Σ w dk over the pairs of a tile, for each row of their weights w."""
-    profiles, slots, places, groups, ratios, _, alphas = kernel
+    profiles, _, slots, places, groups, _, by_square, _, alphas = kernel
     _, points, difference, squares, values, _, _ = room
     slope, weights, pulled = work
     for part in range(len(profiles)):
@@ -440,32 +455,30 @@ def _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found
     for group in range(len(groups) - 1):
         _differences(points[groups[group] : groups[group + 1]], n, first, last, difference)
         for part in range(len(profiles)):
-            for a in range(len(weights)):
-                by_square = _dot(pulled[part, a, :pairs], difference[:pairs])
-                found[a, places[part, group]] += ratios[part, group] * by_square
+            for a in range(len(weights) if by_square[part, group] != 0.0 else 0):
+                pull = _dot(pulled[part, a, :pairs], difference[:pairs])
+                found[a, places[part, group]] += by_square[part, group] * pull
 
 
 @kept(*KERNEL, *(real[:, ::1],) * 4)
-def _pairs(lapack, profiles, slots, places, groups, ratios, variances, alphas, points, system, squares, values):
+def _pairs(lapack, kernel, points, system, squares, values):
     """Write the covariances of all pairs of points above the diagonal, and r² and the values of each part."""
-    kernel, n = (profiles, slots, places, groups, ratios, variances, alphas), points.shape[1]
+    n = points.shape[1]
     system[:] = 0.0
     for i in range(n):
-        system[i, i] = variances.sum()
-    room = system, points, np.empty(PAIRS + n), squares, values, np.bool_(True), _told(variances)
+        system[i, i] = _prior(kernel)
+    room = system, points, np.empty(PAIRS + n), squares, values, np.bool_(True), _told(system)
     _covariances(kernel, n, np.intp(0), n, room)
 
 
 @kept(*KERNEL, *(real[:, ::1],) * 5)
-def _pair_derivatives(
-    lapack, profiles, slots, places, groups, ratios, variances, alphas, points, squares, values, weights_of, found
-):
+def _pair_derivatives(lapack, kernel, points, squares, values, weights_of, found):
     """Add Σ G dk over all pairs of points, for a symmetric matrix G."""
-    kernel, n = (profiles, slots, places, groups, ratios, variances, alphas), points.shape[1]
-    room = found, points, np.empty(PAIRS + n), squares, values, np.bool_(True), _told(variances)
+    n, slots, variances = points.shape[1], kernel[2], kernel[7]
+    room = found, points, np.empty(PAIRS + n), squares, values, np.bool_(True), _told(found)
     weights, first, start = np.empty((1, PAIRS + n)), np.intp(0), np.intp(0)
-    work = np.empty(PAIRS + n), weights, np.empty((len(profiles), 1, PAIRS + n))
-    for part in range(len(profiles)):
+    work = np.empty(PAIRS + n), weights, np.empty((len(slots), 1, PAIRS + n))
+    for part in range(len(slots)):
         for i in range(n):
             found[0, slots[part, 0]] += variances[part] * weights_of[i, i]
     while first < n:
@@ -485,15 +498,15 @@ def _pair_derivatives(
     real[::1], real[:, ::1],
 )  # fmt: skip
 def _conditionals(
-    lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, noisy, near, own,
+    lapack, kernel, scale, X, Y, noise, factor, noisy, near, own,
     shares, signs, inverse_degrees, of_variance, squared, score, information,
 ):  # fmt: skip
-    kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
+    rows, t = (X, Y, noise, factor), Y.shape[1]
     m, n_directions = near.shape[1], 2 + (t > 1)
     room = _room(of_variance, np.bool_(True), kernel, X.shape[1], m, np.intp(1), t)
     system, by_noise = room[0], len(score) - 2
     directions, found = np.empty((n_directions, m + 1)), np.empty((n_directions, len(score)))
-    pulls, pulled = np.empty(t), np.empty((len(profiles), n_directions, PAIRS + m))
+    pulls, pulled = np.empty(t), np.empty((len(kernel[0]), n_directions, PAIRS + m))
     work = np.empty(PAIRS + m), np.empty((n_directions, PAIRS + m)), pulled
     for number in range(len(near)):
         there, row, share = near[number][near[number] >= 0], own[number], shares[number]
@@ -501,7 +514,7 @@ def _conditionals(
         solved = _solve(lapack, kernel, scale, rows, there, X[row : row + 1], room, np.intp(1))
         directions[:, m] = 0.0
         directions[0, m] = 1.0
-        variance = variances.sum() + factor * noise[row]
+        variance = _prior(kernel) + factor * noise[row]
         for i in range(m):
             directions[0, i] = -system[i, m + t]
             variance -= system[i, m + t] ** 2
@@ -588,6 +601,61 @@ def nearest_before(columns: Floats, positions: Indices, n_neighbors: int) -> Ind
     return found
 
 
+class Circle(NamedTuple):
+    """The circle that a column is wound on by its period, and what squared distances there are multiplied with.
+
+    Attributes
+    ----------
+    column : int
+    period : float
+    moved : float
+        How far points are moved along their derivative by the logarithm of the period.
+    part : int
+        The part of the kernel that sees them.
+    place : int
+        The free number by which the derivative is.
+    ratio, by_square : float
+        What squared distances are multiplied with, in the kernel and in the derivative.
+    """
+
+    column: int
+    period: float
+    moved: float
+    part: int
+    place: int
+    ratio: float
+    by_square: float
+
+
+@dataclass(frozen=True)
+class Points:
+    """What rows become for compiled functions: their columns, and then their points on circles.
+
+    Attributes
+    ----------
+    columns : ndarray of int of shape (d,)
+        The order of the columns.
+    circles : list of Circle
+    origin : ndarray of shape (d,)
+        Where angles are zero.
+    """
+
+    columns: Indices
+    circles: list[Circle]
+    origin: Floats
+
+    def of(self, X: Floats) -> Floats:
+        """Return the points of rows, shape (n, d + 2 · number of circles), and X itself where they are no others."""
+        if not self.circles:
+            return np.ascontiguousarray(X if np.all(np.diff(self.columns) == 1) else X[:, self.columns])
+        on_circles = []
+        for circle in self.circles:
+            angle = 2.0 * np.pi * (X[:, circle.column] - self.origin[circle.column]) / circle.period
+            cosine, sine = np.cos(angle), np.sin(angle)
+            on_circles += [cosine + circle.moved * angle * sine, sine - circle.moved * angle * cosine]
+        return np.ascontiguousarray(np.column_stack((X[:, self.columns], *on_circles)))
+
+
 @dataclass(frozen=True)
 class RowSystems:
     """Training rows and a kernel, as compiled functions take them.
@@ -595,22 +663,23 @@ class RowSystems:
     Attributes
     ----------
     kernel : tuple of ndarray
-        Of each part its profile; the places of its variance and its alpha among the free numbers; those of the
-        lengthscale of each group of columns; the first column of each group, and the end; the squared ratio of each
-        group's shortest lengthscale to its own; its variance; and its alpha. What is not free has the last place, after
-        that of the noise variance.
-    columns : ndarray of int of shape (d,)
-        The order of the columns. Those whose lengthscales have the same ratios in all parts, and the same free numbers
-        behind them where there are derivatives, are a group beside each other.
-    scale : ndarray of shape (d,)
-        What columns, in this order, are multiplied by: one over the shortest lengthscale of any part.
+        Of each part its profile; the first part of each term, of which the others are factors, and the end; the places
+        of its variance and its alpha among the free numbers; those of the lengthscale of each group of columns; the
+        first column of each group, and the end; the squared ratio of each group's shortest lengthscale to its own; what
+        squared distances in a group are multiplied with in the derivative; the variance of its term; and its alpha.
+        What is not free has the last place, after that of the noise variance.
+    points : Points
+        Columns whose lengthscales have the same ratios in all parts, and the same free numbers behind them where there
+        are derivatives, are a group beside each other.
+    scale : ndarray of shape (d + 2 · number of circles,)
+        What the columns of points are multiplied by: one over the shortest lengthscale of any part; 1 on circles.
     rows : tuple
-        X, with columns in this order, Y, and the noise variances of rows, as the product of an array and a number.
+        The points of X, Y, and the noise variances of rows, as the product of an array and a number.
     n_free : int
     """
 
     kernel: tuple[Any, ...]
-    columns: Indices
+    points: Points
     scale: Floats
     rows: tuple[Floats, Floats, Floats, float]
     n_free: int
@@ -636,39 +705,63 @@ class RowSystems:
             return None
         free = np.array([not one.fixed for one in kernel.parameters for _ in range(one.value.size)])
         ties = np.arange(np.count_nonzero(free)) if ties is None else ties
-        n_free = int(ties.max(initial=-1)) + 1
+        n_free, d, n_parts = int(ties.max(initial=-1)) + 1, X.shape[1], len(parts)
         place, slots, start = np.full(len(free), n_free + 1), [], 0
         # Columns that a part does not see have infinite lengthscales there, which are not free.
-        lengthscales = np.full((len(parts), X.shape[1]), np.inf)
+        lengthscales = np.full((n_parts, d), np.inf)
         places = np.full(lengthscales.shape, n_free + 1)
         if theta is not None:  # there are no derivatives otherwise, and columns are alike by their ratios alone
             place[free] = ties
+        circles: list[Circle] = []
         for number, part in enumerate(parts):
-            by_variance, rational = start + part.lengthscale.size, part.profile == "rational_quadratic"
+            period, lengthscale = part.period, part.lengthscale
+            by_lengthscale = start + (0 if period is None else period.size)
+            by_variance, rational = by_lengthscale + lengthscale.size, part.profile == "rational_quadratic"
             slots.append((place[by_variance], place[by_variance + 1] if rational else n_free + 1))
-            seen = slice(None) if part.columns is None else part.columns
-            places[number, seen], lengthscales[number, seen] = place[start:by_variance], part.lengthscale
+            seen = np.arange(d) if part.columns is None else np.array(part.columns)
+            behind = np.broadcast_to(place[by_lengthscale:by_variance], len(seen))
+            if period is None:
+                places[number, seen], lengthscales[number, seen] = behind, lengthscale
+            else:
+                by_period = np.broadcast_to(place[start:by_lengthscale], len(seen))
+                values = (np.broadcast_to(one, len(seen)).tolist() for one in (period, lengthscale**-2.0))
+                for column, one, ratio, *at in zip(seen.tolist(), *values, behind, by_period, strict=True):
+                    circles.append(Circle(column, one, 0.0, number, at[0], ratio, ratio))
+                    if at[1] < n_free:  # |a + b/2|² − |a − b/2|² = 2ab, of the difference a of points and its slope b
+                        circles += [
+                            Circle(column, one, moved, number, at[1], 0.0, -moved * ratio) for moved in (0.5, -0.5)
+                        ]
             start = by_variance + (2 if rational else 1)
         least = np.minimum(lengthscales.min(axis=0), np.finfo(np.float64).max)
         ratios, groups = np.square(least / lengthscales), dict[tuple[object, ...], list[int]]()
-        for column in range(X.shape[1]):  # rounding makes no group of its own
+        for column in range(d):  # rounding makes no group of its own
             alike = (*(f"{ratio:.12g}" for ratio in ratios[:, column]), *places[:, column].tolist())
             groups.setdefault(alike, []).append(column)
         columns, first = np.concatenate(list(groups.values())), [some[0] for some in groups.values()]
+        on_circles = np.zeros((2, n_parts, len(circles)))
+        of_circles = np.full((n_parts, len(circles)), n_free + 1)
+        for group, circle in enumerate(circles):
+            of_circles[circle.part, group] = circle.place
+            on_circles[:, circle.part, group] = circle.ratio, circle.by_square
+        firsts = [number for number, part in enumerate(parts) if not part.factor]
+        of_terms = np.multiply.reduceat([part.variance for part in parts], firsts)
         arrays = (
             np.array([PROFILES.index(part.profile) for part in parts], dtype=np.intp),
+            np.array([*firsts, n_parts], dtype=np.intp),
             np.array(slots, dtype=np.intp),
-            np.ascontiguousarray(places[:, first]),
-            np.cumsum([0, *map(len, groups.values())]),
-            np.ascontiguousarray(ratios[:, first]),
-            *(np.array([getattr(part, name) for part in parts]) for name in ("variance", "alpha")),
+            np.ascontiguousarray(np.hstack((places[:, first], of_circles))),
+            np.cumsum([0, *map(len, groups.values()), *[2] * len(circles)]),
+            *(np.ascontiguousarray(np.hstack((ratios[:, first], some))) for some in on_circles),
+            np.repeat(of_terms, np.diff([*firsts, n_parts])),
+            np.array([part.alpha for part in parts]),
         )
-        rows = (_ordered(X, columns), np.ascontiguousarray(Y), noise, factor)
-        return cls(arrays, columns, 1.0 / least[columns], rows, n_free)
+        points = Points(columns, circles, np.zeros(d) if theta is None else X.mean(axis=0))
+        scale = np.append(1.0 / least[columns], np.ones(2 * len(circles)))
+        return cls(arrays, points, scale, (points.of(X), np.ascontiguousarray(Y), noise, factor), n_free)
 
     def over(self, X: Floats, Y: Floats, noise: Floats) -> Self:
         """Return the systems of other rows."""
-        return replace(self, rows=(_ordered(X, self.columns), np.ascontiguousarray(Y), noise, 1.0))
+        return replace(self, rows=(self.points.of(X), np.ascontiguousarray(Y), noise, 1.0))
 
     def predict(
         self, near: Indices, tests: Floats, variance: bool = True, single: bool = False
@@ -695,14 +788,14 @@ class RowSystems:
         solved : ndarray of bool of shape (n,)
             Whether float64 allows a Cholesky factorisation; without, there is no prediction.
         """
-        sets, ordered, t = np.atleast_2d(near), _ordered(tests, self.columns), self.rows[1].shape[1]
+        sets, ordered, t = np.atleast_2d(near), self.points.of(tests), self.rows[1].shape[1]
         ordered = ordered[None] if near.ndim == 1 else ordered[:, None]
         n, each = ordered.shape[:2]
         means, reductions, surprises = np.empty((n, t, each)), np.empty((n, each)), np.empty((n, t))
         solved = np.empty(n, dtype=bool)
         found = means, reductions, surprises, solved
         like = np.empty(0, np.float32 if single else np.float64)
-        PREDICTIONS[single](like, LAPACK, *self.kernel, self.scale, *self.rows, sets, ordered, variance, *found)
+        PREDICTIONS[single](like, LAPACK, self.kernel, self.scale, *self.rows, sets, ordered, variance, *found)
         of_tests = np.swapaxes(means, 1, 2).reshape(-1, t)
         return of_tests, reductions.ravel(), np.repeat(surprises, each, axis=0), np.repeat(solved, each)
 
@@ -725,15 +818,15 @@ class RowSystems:
             By how much the rows reduce the variance; not a number where float64 does not allow a factorisation.
         """
         found, less = (np.empty(near.shape), np.empty(len(near))), np.empty((0, 0, 0)) if less is None else less
-        _weights(LAPACK, *self.kernel, self.scale, *self.rows, near, _ordered(tests, self.columns), less, *found)
+        _weights(LAPACK, self.kernel, self.scale, *self.rows, near, self.points.of(tests), less, *found)
         return found
 
     def rows_at(self, own: Indices) -> tuple[Floats, Floats]:
         """Return the rows at some places, as the caller has their columns, and their prior variances with noise."""
-        X, _, noise, factor = self.rows
-        rows = np.empty_like(X, shape=(len(own), X.shape[1]))
-        rows[:, self.columns] = X[own]
-        return rows, self.kernel[5].sum() + factor * noise[own]
+        (points, _, noise, factor), columns = self.rows, self.points.columns
+        rows, terms, variances = np.empty((len(own), len(columns))), self.kernel[1], self.kernel[7]
+        rows[:, columns] = points[own, : len(columns)]
+        return rows, variances[terms[:-1]].sum() + factor * noise[own]
 
     def errors(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:
         """Evaluate the first two results of `conditionals` alone."""
@@ -774,7 +867,7 @@ class RowSystems:
         n, t, size = len(near), self.rows[1].shape[1], self.n_free + 2
         found = np.empty(n), np.empty((n, t)), np.zeros(size), np.zeros((size, size))
         _conditionals(
-            LAPACK, *self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, inverse_degrees, *found
+            LAPACK, self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, inverse_degrees, *found
         )
         return found[0], found[1], found[2][:-1], found[3][:-1, :-1]
 
@@ -799,15 +892,10 @@ class PairPullback(Pullback):
         n, n_parts = len(points), len(systems.kernel[0])
         covariance, shape = np.empty((n, n)), (n_parts, PAIRS + n * (n - 1) // 2)
         self._kept = np.empty(shape), np.empty(shape)
-        _pairs(LAPACK, *systems.kernel, self._points, covariance, *self._kept)
+        _pairs(LAPACK, systems.kernel, self._points, covariance, *self._kept)
         self.covariance = torch.from_numpy(covariance).T
 
     def of_matrix(self, weights: Tensor) -> Tensor:  # noqa: D102
         found, of_pairs = np.zeros((1, self._systems.n_free + 2)), np.ascontiguousarray(weights.numpy())
-        _pair_derivatives(LAPACK, *self._systems.kernel, self._points, *self._kept, of_pairs, found)
+        _pair_derivatives(LAPACK, self._systems.kernel, self._points, *self._kept, of_pairs, found)
         return torch.from_numpy(found[0, : self._systems.n_free])
-
-
-def _ordered(X: Floats, columns: Indices) -> Floats:
-    """Return X with its columns in another order, and X itself where the order is the same."""
-    return np.ascontiguousarray(X if np.all(np.diff(columns) == 1) else X[:, columns])

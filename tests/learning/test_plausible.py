@@ -9,12 +9,12 @@ from lmgp import MaternKernel
 from lmgp.data import Rows
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
-from lmgp.learning import plausible, scoring
+from lmgp.learning import plausible
 from lmgp.learning.forms import make_form
 from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.search import Optimum, Search
 from lmgp.learning.space import Units
-from lmgp.posteriors.likelihood import log_likelihood
+from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
 from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
@@ -172,12 +172,14 @@ def test_draws_without_a_cholesky_factor_have_no_weight(draw_from: Draw, monkeyp
     one = optimum(rows)
     longest = one.hyperparameters[0].lengthscale
 
-    def refuse_longer(some: Rows, kernel: Kernel, noise: float) -> float:
-        if kernel.lengthscale > longest:
-            raise NumericalError("no factor")
-        return log_likelihood(some, kernel, noise)
+    plain = ExactLikelihood.value
 
-    monkeypatch.setattr(scoring, "log_likelihood", refuse_longer)
+    def refuse_longer(likelihood: ExactLikelihood, kernel: Kernel, free: np.ndarray) -> float:
+        if kernel.with_theta(free[:-1]).lengthscale > longest:
+            raise NumericalError("no factor")
+        return plain(likelihood, kernel, free)
+
+    monkeypatch.setattr(ExactLikelihood, "value", refuse_longer)
     _, kernels = plausible_kernels([one], np.random.default_rng(0))
     assert len(kernels) > 1
     assert all(each.kernel.lengthscale <= longest for each in kernels)

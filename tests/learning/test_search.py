@@ -18,6 +18,7 @@ from lmgp.learning.forms import declared_free, make_form
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.search import LENGTHSCALES, NOISES, Optimum, Search
 from lmgp.learning.space import LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, Units
+from lmgp.posteriors.likelihood import ExactLikelihood
 from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
@@ -295,14 +296,14 @@ class TestStarts:
     def test_points_without_a_cholesky_factor_are_passed_over(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        plain = scoring.log_likelihood
+        plain = ExactLikelihood.value
 
-        def refuse_long(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
-            if kernel.lengthscale.min() > 1.0:
+        def refuse_long(likelihood: ExactLikelihood, kernel: Kernel, free: np.ndarray) -> float:
+            if kernel.with_theta(free[:-1]).lengthscale.min() > 1.0:
                 raise NumericalError("no factor")
-            return plain(rows, kernel, noise_variance)
+            return plain(likelihood, kernel, free)
 
-        monkeypatch.setattr(scoring, "log_likelihood", refuse_long)
+        monkeypatch.setattr(ExactLikelihood, "value", refuse_long)
         trying, form = search(*draw_from(SMOOTH, 80), exact=True), make_form("gaussian", True, 2)
         space = searching.Space(form, trying.units)
         assert space.kernel(trying._start(space, [trying.rows])).lengthscale.min() <= 1.0

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from lmgp import GaussianKernel, LinearKernel, MaternKernel, RationalQuadraticKernel
+from lmgp import GaussianKernel, LinearKernel, MaternKernel, PeriodicKernel, RationalQuadraticKernel
 from lmgp.data import Noise, Rows
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
@@ -31,6 +31,12 @@ RADIAL: dict[str, Kernel] = {
     "fixed": MaternKernel(LONG, 1.3, lengthscale_bounds="fixed")
     + RationalQuadraticKernel(SHORT, 0.6, variance_bounds="fixed", alpha_bounds="fixed"),
     "of_some_columns": MaternKernel(SHORT, 0.7) + GaussianKernel([1.2, 0.6]).on([2, 0]) + MaternKernel(0.8).on(1),
+    "product": 0.5 * (MaternKernel(LONG, 0.7) * GaussianKernel(SHORT, 1.6)) + MaternKernel(SHORT, smoothness=0.5),
+    "product_of_three": RationalQuadraticKernel(LONG) * MaternKernel(0.9, 0.5, smoothness=2.5) * MaternKernel(SHORT),
+    "season": MaternKernel(SHORT, 0.6) + MaternKernel(LONG, smoothness=0.5) * PeriodicKernel(0.7, 1.2, 1.5),
+    "seasons": MaternKernel(LONG) * PeriodicKernel([0.7, 1.3, 0.4], LONG, variance_bounds="fixed"),
+    "season_of_a_column": GaussianKernel(2.0) * PeriodicKernel([0.9, 0.3]).on([2, 0]) + GaussianKernel(1.0),
+    "season_that_is_known": MaternKernel(1.5) * PeriodicKernel(0.8, 0.9, period_bounds="fixed"),
     "some_columns_alone": 0.5 * (GaussianKernel(0.7).on([1]) + RationalQuadraticKernel([1.1]).on([1]).on([0, 2])),
 }
 
@@ -114,10 +120,10 @@ class TestLikelihood:
         ties = np.concatenate([of_part + 3 * part for part in range(3)])
         learned = RowSystems.of(kernel, kernel.theta, X, np.ones((2, 1)), np.ones(2), 1.0, ties)
         assert learned is not None
-        assert np.diff(learned.kernel[3]).tolist() == [1, 39]
+        assert np.diff(learned.kernel[4]).tolist() == [1, 39]
         predicting = RowSystems.of(kernel, None, X, np.ones((2, 1)), np.ones(2))
         assert predicting is not None
-        assert np.diff(predicting.kernel[3]).tolist() == [40]
+        assert np.diff(predicting.kernel[4]).tolist() == [40]
 
     @pytest.mark.parametrize("n_neighbors", [1, 7, 8, 9, 70])
     def test_of_several_targets(self, n_neighbors: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +315,9 @@ class Halved(GaussianKernel):
         return super().correlation(0.5 * squares, values)
 
 
-@pytest.mark.parametrize("kernel", [LinearKernel(), GaussianKernel() * MaternKernel(), Halved(), Halved() + Halved()])
+@pytest.mark.parametrize(
+    "kernel", [LinearKernel(), (GaussianKernel() + MaternKernel()) * MaternKernel(), Halved(), Halved() + Halved()]
+)
 def test_other_kernels_are_evaluated_by_torch(kernel: Kernel) -> None:
     X, Y = cube(20)
     assert RowSystems.of(kernel, None, X, Y, np.ones(20)) is None
