@@ -164,10 +164,11 @@ class GPRegressor(AdditiveGaussianProcess):
     not used.
 
     Candidates come in sizes that grow by four, up to `max_features`. Localized ones are tried where `methods` names
-    them, with thresholds of 4, 2, 1, 1/2 and 1/4 lengthscales. The operations and bytes that each takes to fit all rows and to predict `n_predict` are
-    counted, and become nominal seconds by the rates of one machine (`lmgp.posteriors.costs`). Affordable are 20 of
-    these, or what predictions from 256 nearest rows take where that is more. Candidates are tried on the probes, the
-    cheapest first, and the first one is taken whose mean divergence, with two standard errors, is within the tolerance.
+    them, with thresholds of 4, 2, 1, 1/2 and 1/4 lengthscales. The operations and bytes that each takes to fit all rows
+    and to predict `n_predict` are counted, and become nominal seconds by the rates of one machine
+    (`lmgp.posteriors.costs`). Affordable are 20 of these, or what predictions from 256 nearest rows take where that is
+    more. Candidates are tried on the probes, the cheapest first, and the first one is taken whose mean divergence, with
+    two standard errors, is within the tolerance.
     All trials together take at most 3 nominal seconds.
 
     If there is none, as with kernels of many columns and little noise, the cheapest is taken whose divergence is within
