@@ -1,5 +1,7 @@
 """Rows that learning leaves out, and how well others predict them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -54,6 +56,7 @@ class TestRows:
             assert len(X) <= heldout.N_IN_REGION
             gaps.append(np.median(np.linalg.norm(X[:, None] - held.rest.X, axis=2).min(axis=1)))
         alone = np.median(np.partition(np.linalg.norm(held.rest.X[:200, None] - held.rest.X, axis=2), 1, axis=1)[:, 1])
+        assert np.bincount(held.region).max() == heldout.N_IN_REGION == 32
         assert len(gaps) >= 4
         assert min(gaps) > alone
         assert max(gaps) > 3.0 * alone
@@ -82,7 +85,7 @@ class TestRows:
         most = sizes_of_regions(10**8)
         grid = np.geomspace(1e4, 2e6, 24)[::-1]
         np.testing.assert_allclose(most, [*grid[::2], *grid[1::2]][: len(most)], atol=1.0)
-        assert len(most) > 12
+        assert len(most) == np.count_nonzero(np.cumsum([*grid[::2], *grid[1::2]]) <= 1e7)
         several = sizes_of_regions(4000)
         assert 5 <= len(several) < 24
         assert np.all(np.diff(several) <= 0)
@@ -94,6 +97,10 @@ class TestRows:
         other = HeldOut.of(Rows(given.X * scales, given.Y[:, 0]), scales, np.random.default_rng(0))
         np.testing.assert_array_equal(one.regions.Y[:, 0], other.regions.Y[:, 0])
         np.testing.assert_array_equal(one.rest.Y[:, 0], other.rest.Y[:, 0])
+
+    def test_the_mean_of_each_is_over_its_rows(self) -> None:
+        held = replace(left_out(120), index=np.arange(4), region=np.array([1, 1, 3, 4]))
+        np.testing.assert_array_equal(held.means(np.array([1.0, 2.0, -1.0, 5.0])), [1.5, -1.0, 5.0])
 
     def test_is_drawn_by_the_generator(self) -> None:
         first, again, other = left_out(500), left_out(500), left_out(500, seed=1)

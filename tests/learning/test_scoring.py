@@ -128,6 +128,17 @@ def test_under_a_t_the_least_noise_is_larger(tails: bool) -> None:
     np.testing.assert_array_equal(begun.free, space.median)
 
 
+def test_errors_are_normal_unless_tails_are_asked_for() -> None:
+    rows = drawn(TRUTHS["gaussian"])
+    outliers = rows.with_targets(rows.Y + 5.0 * (np.arange(len(rows)) % 10 == 0)[:, None])
+    space = Space(make_form("gaussian", True, 2), Units.of(outliers, True))
+    for tails in ((), (False,), (True,)):
+        likelihood = VecchiaLikelihood(outliers, len(rows), 20, np.random.default_rng(0))
+        objective = VecchiaObjective(likelihood, space, *tails)
+        Climb(objective, space.median)
+        assert np.isfinite(objective.degrees) == (tails == (True,))
+
+
 def test_below_the_least_noise_of_a_t_errors_have_none() -> None:
     rng = np.random.default_rng(1)
     X = rng.uniform(-2.0, 2.0, (120, 2))
@@ -328,6 +339,17 @@ class TestSecants:
         step, fall = wrong._secants[0]
         np.testing.assert_allclose(fall, np.array([3.0, 1.0]) * step)
 
+    @pytest.mark.parametrize(
+        ("first", "second", "trusted"), [(1.0, 2.0, 0), (2.0, 1.0, 1), (1.5, 1.5, 0), (0.9, 1.2, 0)]
+    )
+    def test_the_model_that_told_the_gain_of_a_step_better_leads(
+        self, first: float, second: float, trusted: int
+    ) -> None:
+        slope, curvature = np.array([1.0, -0.5]), np.diag([3.0, 1.0])
+        climb = Climb(Quadratic(slope, curvature), np.zeros(2))
+        climb._take(np.array([0.3, -0.2]), (first * curvature, second * curvature), 0.0)
+        assert climb._trusted == trusted
+
 
 class TestSteps:
     """Of a climb, with the rules that its docstring and the constants state."""
@@ -430,6 +452,8 @@ def test_where_float64_has_no_factor_the_value_is_none_and_the_climb_goes_around
     X[:3] = 1.0
     rows = Rows(X, np.arange(6.0) - 2.5)
     space = Space(make_form("gaussian", False, 1), Units.of(rows, True), 1e-300)
-    at = ExactObjective(rows, space)(space.median)
+    objective = ExactObjective(rows, space)
+    at = objective(space.median)
     assert np.isnan(at.value)
+    assert objective.value(space.median) == -np.inf
     np.testing.assert_allclose(at.gradient, space.log_prior(space.median)[1])

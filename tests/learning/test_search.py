@@ -1,6 +1,7 @@
 """The search for the optimum of a form."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -151,7 +152,7 @@ class TestVecchiaLikelihood:
     ) -> None:
         monkeypatch.setattr(searching, "FIRST_ROWS", 30)
         X, y = draw_from(MaternKernel([0.3, 2.0]), 200)
-        ends, started, go_on = list[Floats](), list[Climb](), Climb.go_on
+        ends, started, samples, go_on = list[Floats](), list[Climb](), list[Floats](), Climb.go_on
 
         def spy(climb: Climb, *arguments: float, **named: float) -> Climb:
             if climb.objective.name == "vecchia":
@@ -159,11 +160,13 @@ class TestVecchiaLikelihood:
             found = go_on(climb, *arguments, **named)
             if climb.objective.name == "exact":
                 ends.append(found.free)
+                samples.append(climb.objective.rows.X)
                 assert climb.objective.n_rows == 30
             return found
 
         monkeypatch.setattr(Climb, "go_on", spy)
         search(X, y).optimum(make_form("matern32", True, 2))
+        assert len(np.unique(np.concatenate(samples), axis=0)) == 4 * 30  # no row is in two of them
         first, second = started
         assert first.objective.n_neighbors == second.objective.n_neighbors // 2
         assert len({tuple(end) for end in ends}) == searching.N_SAMPLES == 4
@@ -181,10 +184,11 @@ class TestVecchiaLikelihood:
             return found
 
         monkeypatch.setattr(Climb, "go_on", spy)
-        monkeypatch.setattr(searching, "FIRST_ROWS", 200)
-        whole = search(X, y, exact=True).optimum(form)
-        assert [name for name, *_ in climbs] == ["exact"]
-        climbs.clear()
+        for first_rows in (250, 200):
+            monkeypatch.setattr(searching, "FIRST_ROWS", first_rows)
+            whole = search(X, y, exact=True).optimum(form)
+            assert [name for name, *_ in climbs] == ["exact"]
+            climbs.clear()
         monkeypatch.setattr(searching, "FIRST_ROWS", 100)
         found = search(X, y, exact=True).optimum(form)
         (first, n_neighbors, _, end), (second, _, start, _) = climbs
@@ -252,11 +256,11 @@ def test_sizes_are_those_that_learn_states() -> None:
     """Ten starting points, by 500 rows; 44 neighbours of 20,000 rows, and up to 64 of fewer; 0.2 nats of 1,000 rows."""
     assert len(LENGTHSCALES) * len(NOISES) == 10
     assert LENGTHSCALES[0] * 100 == LENGTHSCALES[-1] == 3.0
-    assert sorted(LENGTHSCALES) == list(LENGTHSCALES)
+    np.testing.assert_allclose(np.diff(np.log10(LENGTHSCALES)), 0.5, atol=0.03)
     assert NOISES[0] < MEDIAN_NOISE < NOISES[1] < 1.0
     assert (searching.FIRST_ROWS, searching.MOST_POSITIONS) == (500, 20_000)
     assert math.isqrt(searching.MOST_SQUARES // 20_000) == 44
-    assert searching.MOST_NEIGHBORS == 64
+    assert (searching.MOST_NEIGHBORS, searching.MOST_SQUARES, searching.INFORMATION) == (64, 40_000_000, (500, 30))
     assert (scoring.STEPS, 1000 * scoring.TOLERANCE) == (30, 0.2)
 
 
@@ -282,6 +286,21 @@ class TestStarts:
         for free in (found.free, found.space.median + 0.5):
             expected = log_posterior(X, y, found, free)
             assert ExactObjective(trying.rows, found.space).value(free) == pytest.approx(expected, rel=1e-9)
+
+    @pytest.mark.parametrize(("exact", "n_samples"), [(True, 1), (False, 4)])
+    def test_are_compared_on_four_samples_of_many_rows(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch, exact: bool, n_samples: int
+    ) -> None:
+        monkeypatch.setattr(searching, "FIRST_ROWS", 30)
+        seen, plain = list[int](), Search._start
+
+        def spy(trying: Search, space: searching.Space, samples: Sequence[Rows]) -> Floats:
+            seen.extend(len(some) for some in samples)
+            return plain(trying, space, samples)
+
+        monkeypatch.setattr(Search, "_start", spy)
+        search(*draw_from(SMOOTH, 130), exact=exact).optimum(make_form("gaussian", False, 2))
+        assert seen == n_samples * [30]
 
     def test_a_given_kernel_starts_from_its_own_values(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 50)
