@@ -28,10 +28,10 @@ from lmgp.selection.candidates import (
     exact_work,
     max_centroids,
 )
-from lmgp.selection.methods import EXACT, SPECTRAL
-from lmgp.selection.nearest import NUMBERS, number_of_rows
+from lmgp.selection.methods import EXACT, RESIDUAL, SPECTRAL
+from lmgp.selection.nearest import NUMBERS, gain_over_nearest, number_of_rows
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import Selection, at_once, select
+from lmgp.selection.search import RecipeTrial, Selection, at_once, select
 from lmgp.utils.progress import stage
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.
@@ -106,11 +106,18 @@ def _by_trials(allowed: Allowed, problem: Problem, seed: int) -> tuple[Candidate
         return select(problem, probes, candidates(allowed, problem, covers), build)
     number = number_of_rows(problem, max_rows_within(allowed.max_memory_gib))
     preferred = problem.of_nearest_rows(number, allowed.max_memory_gib)
-    # Where fewer rows predict better, what is nearer to the exact process predicts worse. Otherwise others may take
-    # less time, and the exact process is the nearest.
-    listed = candidates(allowed, problem, covers) if number == NUMBERS[-1] else []
-    others = [one for one in listed if one.seconds < preferred.seconds or one.method == EXACT]
-    return select(problem, probes, [*others, preferred], build, preferred)
+    tried: tuple[RecipeTrial, ...] = ()
+    if number == NUMBERS[-1]:  # where fewer rows predict better, what is nearer to the exact process predicts worse
+        # Residuals of near rows take by far the longest to predict.
+        listed = [one for one in candidates(allowed, problem, covers) if one.method != RESIDUAL]
+        candidate, selection = select(problem, probes, listed, build)
+        if candidate.recipe != preferred.recipe:
+            posterior = candidate.recipe.posterior(kernel, problem.noise_variance, rows, drawing_of(seed))
+            if gain_over_nearest(problem, posterior, number) > -problem.tolerance:
+                return candidate, selection
+        tried = tuple(one._replace(chosen=False) for one in selection if one.n_neighbors != number)
+    candidate, selection = select(problem, probes, [preferred], build)
+    return candidate, replace(selection, trials=(*tried, *selection), by_rows_left_out=True)
 
 
 def _by_modes(allowed: Allowed, problem: Problem) -> tuple[Candidate, Selection] | None:

@@ -5,16 +5,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from lmgp.data import Floats, Noise, column_scales, sampling
+from lmgp.data import Floats, Noise, Rows, column_scales, sampling
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import ObservationNoise
-from lmgp.learning.heldout import Validation, mean_and_error, observed_std
+from lmgp.learning.heldout import N_ALONE, Validation, mean_and_error, observed_std
 from lmgp.neighbours.duplicates import steady_order
+from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.selection.candidates import Problem
 
 # The numbers that are tried.
 NUMBERS = 8, 32, 128, 256
+# The largest number is taken whose mean log density is within this number of standard errors of the highest: of four
+# numbers, the best one has been lucky.
+ERRORS = 2.0
 
 
 def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
@@ -23,8 +27,7 @@ def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
     The exact process is that of its kernel and normal noise. Where neither is that of the rows, more of them may
     predict worse: an outlier spoils the predictions of all rows of which it is a neighbour. Rows are left out by
     themselves and in whole neighbourhoods, which count alike, and predicted from each number of rows. The number is the
-    largest whose mean log density is within one standard error of the highest: of four numbers, the best one has been
-    lucky.
+    largest whose mean log density is within two standard errors of the highest.
 
     Parameters
     ----------
@@ -43,7 +46,25 @@ def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
     ]
     best = max(tried, key=lambda parts: mean_and_error(parts)[0])
     losses = [mean_and_error([highest - one for highest, one in zip(best, parts, strict=True)]) for parts in tried]
-    return max(number for number, (loss, error) in zip(numbers, losses, strict=True) if loss <= error)
+    return max(number for number, (loss, error) in zip(numbers, losses, strict=True) if loss <= ERRORS * error)
+
+
+def gain_over_nearest(problem: Problem, posterior: Posterior, number: int) -> float:
+    """Return by how much a posterior predicts rows left out better than a number of nearest rows does, in nats a row.
+
+    Parameters
+    ----------
+    problem : Problem
+    posterior : Posterior
+        Of its rows.
+    number : int
+    """
+    order, noise = steady_order(problem.rows), Noise(problem.noise_variance)
+    index = order[np.sort(sampling(0, 2).permutation(len(order))[:N_ALONE])]
+    nearest = NearestPosterior(problem.kernel, problem.rows, noise, number, share=False, precision="float32")
+    rows = problem.rows.take(index)
+    here, there = (_density([(rows, *one.leave_one_out(index))], noise, [True]) for one in (posterior, nearest))
+    return float(np.mean(here - there))
 
 
 def densities(validation: Validation, nearest: NearestPosterior, around: Sequence[NearestPosterior]) -> list[Floats]:
@@ -63,14 +84,18 @@ def densities(validation: Validation, nearest: NearestPosterior, around: Sequenc
     held = validation.neighbourhoods
     predicted = [(validation.rows.take(validation.alone), *nearest.leave_one_out(validation.alone))]
     predicted += [(one.regions, *rest.distribution(one.regions.X)) for one, rest in zip(held, around, strict=True)]
-    by_themselves = [True] + [False] * len(held)
-    parts = [
-        (rows, rows.Y, means, observed_std(rows, variances, nearest.noise.variance)[:, None], alone)
-        for (rows, means, variances), alone in zip(predicted, by_themselves, strict=True)
-    ]
-    # Weights may say how much a row pulls: here, all rows count alike.
-    _, of_all = ObservationNoise.fitted("auto", replace(LeftOut.of(parts), weights=None))
+    of_all = _density(predicted, nearest.noise, [True] + [False] * len(held))
     counts = [len(rows) for rows, _, _ in predicted]
     of_rows, *regions = np.split(of_all, np.cumsum(counts)[:-1])
     of_regions = [one.means(density) for one, density in zip(held, regions, strict=True)]
     return [of_rows, np.concatenate([np.empty(0), *of_regions])]
+
+
+def _density(predicted: Sequence[tuple[Rows, Floats, Floats]], noise: Noise, by_themselves: Sequence[bool]) -> Floats:
+    """Return the log density of rows of which means and variances were predicted, with the noise that they tell."""
+    parts = [
+        (rows, rows.Y, means, observed_std(rows, variances, noise.variance)[:, None], alone)
+        for (rows, means, variances), alone in zip(predicted, by_themselves, strict=True)
+    ]
+    # Weights may say how much a row pulls: here, all rows count alike.
+    return ObservationNoise.fitted("auto", replace(LeftOut.of(parts), weights=None))[1]

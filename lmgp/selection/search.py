@@ -179,13 +179,12 @@ def select(
     probes: Probes,
     candidates: Sequence[Candidate],
     build: Callable[[Candidate], Posterior],
-    preferred: Candidate | None = None,
 ) -> tuple[Candidate, Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
     Two standard errors are added to each divergence. Candidates are tried in the order of their nominal seconds, as far
-    as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the preferred one is
-    taken, or without one the cheapest whose divergence is within one standard error of the least.
+    as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the cheapest is
+    taken whose divergence is within one standard error of the least.
 
     Parameters
     ----------
@@ -194,8 +193,6 @@ def select(
     candidates : sequence of Candidate
     build : callable
         Makes the posterior of a candidate, of `probes.rest`.
-    preferred : Candidate, optional
-        One of them, of the number of nearest rows that rows left out have chosen.
 
     Returns
     -------
@@ -212,22 +209,18 @@ def select(
     for candidate in sorted(candidates, key=lambda one: one.seconds):
         if candidate.method == EXACT:
             trials[candidate] = _trial(candidate, 0.0)
-        elif candidate is preferred or not trials or spent + candidate.trial_seconds <= TRIALS:
+        elif not trials or spent + candidate.trial_seconds <= TRIALS:
             spent += candidate.trial_seconds
             trials[candidate] = tried(probes, candidate, build, problem.noise_variance)
         if candidate in trials and trials[candidate].within(tolerance):
             break
     near = [one for one, trial in trials.items() if trial.within(tolerance)]
-    if not near and preferred is not None:
-        near = [preferred]
-    elif not near:
+    if not near:
         nearest = min(trials.values(), key=lambda trial: trial.kl)
         near = [one for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread]
     chosen = min(near, key=lambda one: one.seconds)
     table = tuple(trial._replace(chosen=one is chosen) for one, trial in trials.items())
-    return chosen, Selection(
-        table, tolerance, problem.n_predict, len(probes.rest), probes.seconds, by_rows_left_out=chosen is preferred
-    )
+    return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
 
 
 def tried(

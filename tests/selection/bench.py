@@ -40,11 +40,9 @@ class Bench:
         self.built.append((candidate.method, candidate.size))
         return Made(self.divergence[candidate.method, candidate.size])
 
-    def select(
-        self, candidates: list[Candidate], tolerance: float = TOLERANCE, preferred: Candidate | None = None
-    ) -> tuple[Candidate, Selection]:
+    def select(self, candidates: list[Candidate], tolerance: float = TOLERANCE) -> tuple[Candidate, Selection]:
         problem = Problem(self.probes.rest, GaussianKernel(), NOISE, tolerance, 77)
-        return select(problem, self.probes, candidates, self.build, preferred)
+        return select(problem, self.probes, candidates, self.build)
 
 
 class Made:

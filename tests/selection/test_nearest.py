@@ -11,12 +11,14 @@ from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import ObservationNoise
 from lmgp.learning.heldout import Validation
 from lmgp.metrics import nlpd
+from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
-from lmgp.recipes import Nearest
+from lmgp.recipes import Nearest, Recipe, Weights
 from lmgp.selection import choose
 from lmgp.selection.candidates import Allowed, Problem
 from lmgp.selection.methods import NEAREST_ROWS
-from lmgp.selection.nearest import NUMBERS, densities, number_of_rows
+from lmgp.selection.nearest import NUMBERS, densities, gain_over_nearest, number_of_rows
+from lmgp.selection.search import Selection
 from lmgp.utils.student import Student
 
 KERNEL, NOISE = MaternKernel(10.0, 1.0, smoothness=1.5), 1e-6
@@ -175,19 +177,62 @@ def test_of_few_rows_the_exact_process_is_taken_at_once(n_rows: int) -> None:
     assert (len(model.selection_) == 1) == (n_rows == 2000)
 
 
-@pytest.mark.parametrize("number", [32, NUMBERS[-1]])
-def test_where_fewer_rows_predict_better_no_other_model_is_tried(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def chosen(
+    number: int, monkeypatch: pytest.MonkeyPatch, gain: float | None = None, **of_problem: object
+) -> tuple[Recipe, Selection]:
+    """Choose for 1,500 rows of which this number predicts best, beside what gains so much over it."""
     monkeypatch.setattr(choose, "number_of_rows", lambda *_: number)
+    if gain is not None:
+        monkeypatch.setattr(choose, "gain_over_nearest", lambda *_: gain)
     kernel = MaternKernel(1.0, 1.0, smoothness=0.5)
-    of_rows = replace(problem(draw(1500, 0.0), kernel), tolerance=1e-15)  # which no model is within
-    allowed = Allowed(methods=("nystroem", "orf", NEAREST_ROWS))
-    recipe, selection, _ = choose.choose(allowed, of_rows, np.random.default_rng(0))
-    preferred = Nearest(number, precision="float32", max_memory_gib=allowed.max_memory_gib)
-    assert recipe == preferred
+    of_rows = replace(problem(draw(1500, 0.0), kernel), **of_problem)
+    allowed = Allowed(methods=("nystroem", "orf", "residual", NEAREST_ROWS), max_features=256)
+    return choose.choose(allowed, of_rows, np.random.default_rng(0))[:2]
+
+
+def test_where_fewer_rows_predict_better_no_other_model_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe, selection = chosen(32, monkeypatch)
+    assert recipe == Nearest(32, precision="float32", max_memory_gib=4.0)
+    assert [(trial.method, trial.n_features) for trial in selection] == [(NEAREST_ROWS, 32)]
     assert selection.by_rows_left_out
-    if number < NUMBERS[-1]:
-        assert [(trial.method, trial.n_features) for trial in selection] == [(NEAREST_ROWS, number)]
-    else:
-        assert len(selection) > 1
-        most = preferred.cost(1500, 2, 1500, kernel).seconds
-        assert all(trial.seconds <= most for trial in selection)
+
+
+@pytest.mark.parametrize(("gain", "taken"), [(-0.06, False), (-0.04, True), (1.0, True)])
+def test_what_is_nearest_to_the_exact_process_is_taken_unless_it_predicts_worse(
+    gain: float, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By more than the tolerance, which one of the maps is within."""
+    recipe, selection = chosen(NUMBERS[-1], monkeypatch, gain, tolerance=0.05, kernel=KERNEL, noise_variance=0.05)
+    assert isinstance(recipe, Weights) == taken
+    assert selection.by_rows_left_out == (not taken)
+    assert {trial.method for trial in selection} <= {"nystroem", "orf", NEAREST_ROWS}
+    assert len(selection) > 1
+    assert (selection.chosen.method in ("nystroem", "orf")) == taken
+    assert taken or recipe == Nearest(NUMBERS[-1], precision="float32", max_memory_gib=4.0)
+
+
+def test_where_256_rows_are_nearest_to_the_exact_process_nothing_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "gain_over_nearest", lambda *_: pytest.fail("compared"))
+    recipe, selection = chosen(NUMBERS[-1], monkeypatch, tolerance=1e-15)
+    assert recipe == Nearest(NUMBERS[-1], precision="float32", max_memory_gib=4.0)
+    assert selection.by_rows_left_out
+    assert sum(trial.chosen for trial in selection) == 1
+    assert len({trial[:2] for trial in selection}) == len(selection) > 1
+
+
+def test_the_gain_is_that_of_the_densities_by_dense_algebra() -> None:
+    rows, noise = draw(300, SPOILED), 0.01
+    given = replace(problem(rows), noise_variance=noise)
+    found = gain_over_nearest(given, ExactPosterior(KERNEL, rows, Noise(noise)), 12)
+    others = [rows.take(np.arange(300) != i) for i in range(300)]
+
+    def densities_of(number: int) -> np.ndarray:
+        of_rows = zip(others, rows.X, strict=True)
+        means, std = np.array([predicted(rest, x, number, noise) for rest, x in of_rows]).T
+        left_out = LeftOut(rows.X, rows.Y[:, 0], means, std, np.ones(300, dtype=bool))
+        return ObservationNoise.fitted("auto", left_out)[1]
+
+    assert found == pytest.approx(float((densities_of(299) - densities_of(12)).mean()), abs=1e-4)
+    assert gain_over_nearest(given, NearestPosterior(KERNEL, rows, Noise(noise), 12, share=False), 12) == pytest.approx(
+        0.0, abs=1e-6
+    )

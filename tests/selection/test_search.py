@@ -98,33 +98,6 @@ class TestNoneWithinTheTolerance:
         assert sum(trial.chosen for trial in selection) == 1
 
 
-class TestOnePreferred:
-    def given(self, bench: Bench) -> list[Candidate]:
-        return [
-            bench.candidate("a", 32, 1.0, 0.5, 0.9 * TRIALS),
-            bench.candidate("b", 32, 2.0, 0.0, 0.9 * TRIALS),  # for which there is no time
-            bench.candidate(NEAREST_ROWS, 8, 3.0, 0.9, 0.9 * TRIALS),
-        ]
-
-    def test_it_is_taken_where_none_is_within_the_tolerance(self) -> None:
-        bench = Bench()
-        given = self.given(bench)
-        choice, selection = bench.select(given, preferred=given[2])
-        assert choice is given[2]
-        assert bench.built == [("a", 32), (NEAREST_ROWS, 8)]
-        assert [(trial.n_features, trial.chosen) for trial in selection] == [(32, False), (8, True)]
-        assert selection.by_rows_left_out
-        assert "Rows left out have chosen how many" in str(selection)
-        assert not bench.select(given)[1].by_rows_left_out
-
-    def test_a_cheaper_one_within_the_tolerance_is_taken_in_its_place(self) -> None:
-        bench = Bench()
-        given = self.given(bench)
-        choice, selection = bench.select(given, 0.6, preferred=given[2])
-        assert choice is given[0]
-        assert not selection.by_rows_left_out
-
-
 def test_the_record_says_what_was_asked_for() -> None:
     bench = Bench()
     _, selection = bench.select([bench.candidate("a", 32, 1.25, 0.0)])
@@ -146,10 +119,10 @@ def test_of_real_models_what_is_written_is_true(
     selections = []
 
     def checked(
-        problem: Problem, probes: Probes, listed: list[Candidate], build: Callable, *preferred: Candidate
+        problem: Problem, probes: Probes, listed: list[Candidate], build: Callable
     ) -> tuple[Candidate, Selection]:
         """Within the fit, so that random maps are drawn as they were."""
-        choice, selection = select(problem, probes, listed, build, *preferred)
+        choice, selection = select(problem, probes, listed, build)
         names = "threshold", "n_neighbors"
         tried = {(one.method, one.size, *(getattr(one.recipe, name, None) for name in names)): one for one in listed}
         for trial in selection:
