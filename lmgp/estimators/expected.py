@@ -11,7 +11,7 @@ from lmgp.learning.trends import SAMPLE
 # Seconds on two cores, measured by benchmarks/expected.py: what an entry of a covariance takes for each free number in
 # a whole search for the maximum of an exact likelihood, and of Vecchia's; what a row takes that is predicted without
 # itself; and what it takes to choose a model, where there are many rows, and to fit it.
-EXACT, VECCHIA, ROW_LEFT_OUT, CHOICE, FITTING = 7e-8, 6e-9, 4e-4, 2.0, 0.1
+EXACT, VECCHIA, ROW_LEFT_OUT, CHOICE, FITTING = 7e-8, 6e-9, 4e-4, 3.0, 0.1
 
 
 def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: bool) -> dict[str, float]:

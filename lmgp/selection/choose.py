@@ -112,8 +112,8 @@ def _by_trials(allowed: Allowed, problem: Problem, seed: int) -> tuple[Candidate
         listed = [one for one in candidates(allowed, problem, covers) if one.method != RESIDUAL]
         candidate, selection = select(problem, probes, listed, build)
         if candidate.recipe != preferred.recipe:
-            posterior = candidate.recipe.posterior(kernel, problem.noise_variance, rows, drawing_of(seed))
-            if gain_over_nearest(problem, posterior, number) > -problem.tolerance:
+            gain = gain_over_nearest(problem, candidate.recipe, number, drawing_of(seed))
+            if gain > -problem.tolerance:
                 return candidate, selection
         tried = tuple(one._replace(chosen=False) for one in selection if one.n_neighbors != number)
     candidate, selection = select(problem, probes, [preferred], build)

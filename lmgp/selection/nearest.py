@@ -9,9 +9,9 @@ from lmgp.data import Floats, Noise, Rows, column_scales, sampling
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import ObservationNoise
 from lmgp.learning.heldout import N_ALONE, Validation, mean_and_error, observed_std
-from lmgp.neighbours.duplicates import steady_order
-from lmgp.posteriors.base import Posterior
+from lmgp.neighbours.duplicates import steady_order, steady_sample
 from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.recipes import Recipe
 from lmgp.selection.candidates import Problem
 
 # The numbers that are tried.
@@ -19,6 +19,8 @@ NUMBERS = 8, 32, 128, 256
 # The largest number is taken whose mean log density is within this number of standard errors of the highest: of four
 # numbers, the best one has been lucky.
 ERRORS = 2.0
+# Models are compared on at most this number of rows.
+MOST_ROWS = 20_000
 
 
 def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
@@ -49,21 +51,24 @@ def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
     return max(number for number, (loss, error) in zip(numbers, losses, strict=True) if loss <= ERRORS * error)
 
 
-def gain_over_nearest(problem: Problem, posterior: Posterior, number: int) -> float:
-    """Return by how much a posterior predicts rows left out better than a number of nearest rows does, in nats a row.
+def gain_over_nearest(problem: Problem, recipe: Recipe, number: int, rng: np.random.Generator) -> float:
+    """Return by how much a recipe predicts rows left out better than a number of nearest rows does, in nats a row.
 
     Parameters
     ----------
     problem : Problem
-    posterior : Posterior
-        Of its rows.
+        Of whose rows a sample stands for more than 20,000.
+    recipe : Recipe
     number : int
+    rng : numpy.random.Generator
+        Draws the map of the recipe.
     """
-    order, noise = steady_order(problem.rows), Noise(problem.noise_variance)
-    index = order[np.sort(sampling(0, 2).permutation(len(order))[:N_ALONE])]
-    nearest = NearestPosterior(problem.kernel, problem.rows, noise, number, share=False, precision="float32")
-    rows = problem.rows.take(index)
-    here, there = (_density([(rows, *one.leave_one_out(index))], noise, [True]) for one in (posterior, nearest))
+    rows, noise = problem.rows.take(steady_sample(problem.rows, MOST_ROWS)), Noise(problem.noise_variance)
+    index = np.sort(sampling(0, 2).permutation(len(rows))[:N_ALONE])
+    posterior = recipe.posterior(problem.kernel, problem.noise_variance, rows, rng)
+    nearest = NearestPosterior(problem.kernel, rows, noise, number, share=False, precision="float32")
+    some = rows.take(index)
+    here, there = (_density([(some, *one.leave_one_out(index))], noise, [True]) for one in (posterior, nearest))
     return float(np.mean(here - there))
 
 

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from lmgp import GPRegressor, learn
 from lmgp.data import Rows
+from lmgp.learning import periods
 from lmgp.learning.forms import make_form
 from lmgp.learning.periods import CANDIDATES, likely_periods, with_periods
 from lmgp.learning.space import Space, Units
@@ -22,6 +23,11 @@ def months(n: int = 120, seed: int = 0, noise: float = 0.3) -> tuple[Floats, Flo
 
 def centred(X: Floats, y: Floats) -> Rows:
     return Rows(X, y - y.mean())
+
+
+def test_numbers_are_those_that_are_stated() -> None:
+    """Of four peaks, eight frequencies a cycle, up to 4,000 cycles, of 2,000 rows."""
+    assert (CANDIDATES, periods.OVERSAMPLED, periods.MOST_CYCLES, periods.MOST_ROWS) == (4, 8, 4000, 2000)
 
 
 class TestLikelyPeriods:

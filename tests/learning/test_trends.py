@@ -39,6 +39,12 @@ def dense(rows: Rows, others: NDArray[np.intp], index: list[int]) -> tuple[Float
     return of_slopes @ H.T @ np.linalg.solve(covariance, rows.Y[others, 0]), of_slopes, covariance
 
 
+def test_numbers_are_those_that_are_stated() -> None:
+    """By 300 rows, five for each slope, a hundred at least; of three standard errors and five nats; by 1,000 rows."""
+    assert (trends.SAMPLE, trends.ROWS_OF_EACH, trends.FEWEST) == (300, 5, 100)
+    assert (trends.SIGNIFICANT, trends.EVIDENCE, trends.MOST_ROWS) == (3.0, 5.0, 1000)
+
+
 class TestProcess:
     def test_has_the_slopes_and_the_likelihood_of_dense_algebra(self) -> None:
         rows = rows_of(80)

@@ -11,10 +11,10 @@ from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import ObservationNoise
 from lmgp.learning.heldout import Validation
 from lmgp.metrics import nlpd
-from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
-from lmgp.recipes import Nearest, Recipe, Weights
+from lmgp.recipes import Exact, Nearest, Recipe, Weights
 from lmgp.selection import choose
+from lmgp.selection import nearest as of_nearest
 from lmgp.selection.candidates import Allowed, Problem
 from lmgp.selection.methods import NEAREST_ROWS
 from lmgp.selection.nearest import NUMBERS, densities, gain_over_nearest, number_of_rows
@@ -223,7 +223,7 @@ def test_where_256_rows_are_nearest_to_the_exact_process_nothing_is_compared(mon
 def test_the_gain_is_that_of_the_densities_by_dense_algebra() -> None:
     rows, noise = draw(300, SPOILED), 0.01
     given = replace(problem(rows), noise_variance=noise)
-    found = gain_over_nearest(given, ExactPosterior(KERNEL, rows, Noise(noise)), 12)
+    found = gain_over_nearest(given, Exact(), 12, np.random.default_rng(0))
     others = [rows.take(np.arange(300) != i) for i in range(300)]
 
     def densities_of(number: int) -> np.ndarray:
@@ -233,6 +233,16 @@ def test_the_gain_is_that_of_the_densities_by_dense_algebra() -> None:
         return ObservationNoise.fitted("auto", left_out)[1]
 
     assert found == pytest.approx(float((densities_of(299) - densities_of(12)).mean()), abs=1e-4)
-    assert gain_over_nearest(given, NearestPosterior(KERNEL, rows, Noise(noise), 12, share=False), 12) == pytest.approx(
-        0.0, abs=1e-6
+    assert gain_over_nearest(given, Nearest(12), 12, np.random.default_rng(0)) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_gain_is_that_of_a_sample_of_many_rows_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, numbers, plain = draw(900, SPOILED), list[int](), Exact.posterior
+    monkeypatch.setattr(of_nearest, "MOST_ROWS", 500)
+    monkeypatch.setattr(
+        Exact, "posterior", lambda recipe, *given: (numbers.append(len(given[2])), plain(recipe, *given))[1]
     )
+    shuffled = rows.take(np.random.default_rng(0).permutation(900))
+    gains = [gain_over_nearest(problem(some), Exact(), 12, np.random.default_rng(0)) for some in (rows, shuffled)]
+    assert gains[0] == pytest.approx(gains[1], rel=1e-6)
+    assert numbers == [500, 500]
