@@ -1,4 +1,4 @@
-"""How many nearest rows predict best, where the exact process may not be that of the rows."""
+"""What rows left out choose: how many nearest rows predict best, and whether another model predicts better."""
 
 from collections.abc import Sequence
 from dataclasses import replace

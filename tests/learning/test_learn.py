@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -324,6 +325,7 @@ def test_memory_is_checked_before_anything_is_allocated() -> None:
 def test_of_very_many_rows_of_many_columns_a_sample_is_learned_from_in_whatever_order_they_come(
     monkeypatch: pytest.MonkeyPatch, small: None, draw_from: Draw
 ) -> None:
+    assert engine.MOST_LEARNED == 1_048_576  # as `learn` states
     monkeypatch.setattr(engine, "MOST_LEARNED", 250)
     X, y = draw_from(SMOOTH, 400)
     assert len(engine.most_of(Rows(X, y))) == 400  # there, ten times the rows are far nearer
@@ -353,3 +355,23 @@ def test_the_last_sixteen_are_remembered() -> None:
     assert engine.learn_rows(rows[-1], given) is learned[-1]
     assert engine.learn_rows(rows[4], given) is learned[4]
     assert engine.learn_rows(rows[3], given) is not learned[3]
+
+
+def test_seconds_are_those_of_the_call(draw_from: Draw) -> None:
+    X, y = draw_from(SMOOTH, 60)
+    start = perf_counter()
+    seconds = learn(X, y, kernel="gaussian").learning.seconds
+    assert 0.0 < seconds <= perf_counter() - start
+
+
+def test_two_rows_are_enough_to_learn_from(draw_from: Draw) -> None:
+    X, y = draw_from(SMOOTH, 60)
+    found = learn(X, y, kernel="gaussian", ard=False, likelihood="exact", max_learning_rows=2)
+    assert found.learning.chosen.n_rows == 2
+
+
+@pytest.mark.parametrize(("n", "several"), [(500, True), (501, False)])
+def test_up_to_500_rows_draws_of_the_parameters_are_averaged(n: int, several: bool, draw_from: Draw) -> None:
+    X, y = draw_from(SMOOTH, n)
+    found = engine.learn_rows(Rows(X, y - y.mean()), engine.Settings("gaussian", False, average="auto"))
+    assert (len(found.average) > 1) == several
