@@ -168,8 +168,7 @@ class GPRegressor(AdditiveGaussianProcess):
     and to predict `n_predict` are counted, and become nominal seconds by the rates of one machine
     (`lmgp.posteriors.costs`). Affordable are 20 of these, or what predictions from 256 nearest rows take where that is
     more. Candidates are tried on the probes, the cheapest first, and the first one is taken whose mean divergence, with
-    two standard errors, is within the tolerance.
-    All trials together take at most 3 nominal seconds.
+    two standard errors, is within the tolerance. All trials together take at most 3 nominal seconds.
 
     If there is none, as with kernels of many columns and little noise, the cheapest is taken whose divergence is within
     one standard error of the least; where `tolerance`, `max_features` or `methods` was given, a `ToleranceWarning` says

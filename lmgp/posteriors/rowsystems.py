@@ -209,6 +209,8 @@ def _covariances(kernel, m, t, n, room):
         of_tile, place = difference[:pairs], slice(start, start + pairs)
         squares[:, place] = 0.0
         for group in range(len(groups) - 1):
+            if not ratios[:, group].any():  # of a derivative alone
+                continue
             _differences(points[groups[group] : groups[group + 1]], n, first, last, of_tile)
             for part in range(len(profiles)):
                 if ratios[part, group] > 0.0:  # a part may not see these columns, whose differences may overflow
@@ -627,6 +629,18 @@ class Circle(NamedTuple):
     by_square: float
 
 
+def _circles(
+    part: int, column: int, period: float, ratio: float, by_lengthscale: int, by_period: int, n_free: int
+) -> list[Circle]:
+    """Return the circle of a column, and where the period is free two by which its derivative is."""
+    circle = Circle(column, period, 0.0, part, by_lengthscale, ratio, ratio)
+    if by_period >= n_free:
+        return [circle]
+    # |a + b/2|² − |a − b/2|² = 2ab, of the difference a of two points and its derivative b.
+    halves = [Circle(column, period, moved, part, by_period, 0.0, -moved * ratio) for moved in (0.5, -0.5)]
+    return [circle, *halves]
+
+
 @dataclass(frozen=True)
 class Points:
     """What rows become for compiled functions: their columns, and then their points on circles.
@@ -699,8 +713,8 @@ class RowSystems:
 
         Of `ties`, each says which free number stands behind one of these; none is shared if they are not given.
         """
-        given = None if theta is None else torch.from_numpy(np.array(theta, dtype=np.float64))
-        parts = kernel.radial_parts(kernel.values(given, torch.device("cpu")))
+        at = None if theta is None else torch.from_numpy(np.array(theta, dtype=np.float64))
+        parts = kernel.radial_parts(kernel.values(at, torch.device("cpu")))
         if parts is None:
             return None
         free = np.array([not one.fixed for one in kernel.parameters for _ in range(one.value.size)])
@@ -719,18 +733,13 @@ class RowSystems:
             by_variance, rational = by_lengthscale + lengthscale.size, part.profile == "rational_quadratic"
             slots.append((place[by_variance], place[by_variance + 1] if rational else n_free + 1))
             seen = np.arange(d) if part.columns is None else np.array(part.columns)
-            behind = np.broadcast_to(place[by_lengthscale:by_variance], len(seen))
+            of_period, of_lengthscale = place[start:by_lengthscale], place[by_lengthscale:by_variance]
             if period is None:
-                places[number, seen], lengthscales[number, seen] = behind, lengthscale
+                places[number, seen], lengthscales[number, seen] = of_lengthscale, lengthscale
             else:
-                by_period = np.broadcast_to(place[start:by_lengthscale], len(seen))
-                values = (np.broadcast_to(one, len(seen)).tolist() for one in (period, lengthscale**-2.0))
-                for column, one, ratio, *at in zip(seen.tolist(), *values, behind, by_period, strict=True):
-                    circles.append(Circle(column, one, 0.0, number, at[0], ratio, ratio))
-                    if at[1] < n_free:  # |a + b/2|² − |a − b/2|² = 2ab, of the difference a of points and its slope b
-                        circles += [
-                            Circle(column, one, moved, number, at[1], 0.0, -moved * ratio) for moved in (0.5, -0.5)
-                        ]
+                given = np.broadcast_arrays(seen, period, lengthscale**-2.0, of_lengthscale, of_period)
+                for column, one, ratio, *at_places in zip(*(each.tolist() for each in given), strict=True):
+                    circles += _circles(number, column, one, ratio, at_places[0], at_places[1], n_free)
             start = by_variance + (2 if rational else 1)
         least = np.minimum(lengthscales.min(axis=0), np.finfo(np.float64).max)
         ratios, groups = np.square(least / lengthscales), dict[tuple[object, ...], list[int]]()
