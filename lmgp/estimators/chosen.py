@@ -46,7 +46,7 @@ from lmgp.selection.methods import METHODS
 from lmgp.selection.search import Selection
 from lmgp.sums.sample import Sample
 from lmgp.utils.fitted import OfFit
-from lmgp.utils.progress import stage
+from lmgp.utils.progress import silent, stage
 
 # The regressors of recipes.
 SHELLS: dict[type[Recipe], type[GaussianProcess]] = {
@@ -271,10 +271,15 @@ class GPRegressor(AdditiveGaussianProcess):
         places = [of for of in places if len(of)]  # categories have no slopes
         if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1 or not places:
             return self._detrended(rows, None)
-        likely = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND))
-        if likely is None or not trend_pays(rows, likely, column_scales(rows, None)):
-            return self._detrended(rows, None)
-        return self._detrended(rows, likely.columns)
+        columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND))
+        without = self._detrended(rows, None)
+        if columns is None:
+            return without
+        stage("trend", "learning the kernel beside a linear trend")
+        with silent():  # what is to be warned about has been said
+            beside = self._detrended(rows, columns)
+        pays = trend_pays(rows, columns, without.learned, beside.learned, column_scales(rows, None))
+        return beside if pays else without
 
     def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
         checked_methods(self.methods)  # before the time that learning takes

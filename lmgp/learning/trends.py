@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,17 +27,12 @@ SAMPLE, ROWS_OF_EACH, FEWEST = 300, 5, 100
 SIGNIFICANT, EVIDENCE = 3.0, 5.0
 # Slopes are those of at most this number of rows, by the exact process.
 MOST_ROWS = 1000
+# Single rows gain at least this many nats each: a trend that they do not tell matters in large gaps alone, and there it
+# is extrapolated.
+LEAST_GAIN = 0.01
 
 
-class LikelyTrend(NamedTuple):
-    """The columns of a trend, and what was learned from some rows, and from these less a trend in all columns."""
-
-    columns: Indices
-    without: Learned
-    beside: Learned
-
-
-def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> LikelyTrend | None:
+def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> Indices | None:
     """Say in which columns a linear trend is likely, by 300 rows.
 
     A kernel is learned from these rows, and another one from what a linear function of all columns leaves of them. The
@@ -55,8 +49,8 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> L
 
     Returns
     -------
-    LikelyTrend or None
-        Of columns of `rows`; None means that no trend is likely.
+    ndarray of int or None
+        Columns of `rows`; None means that no trend is likely.
     """
     columns = np.concatenate(list(places))
     some = rows.take(steady_sample(rows, SAMPLE))
@@ -77,25 +71,27 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> L
     kept = [of for of in places if slopes[np.isin(columns, of)].max() >= SIGNIFICANT]
     if not kept or not without.kernel.can("metric"):
         return None
-    found = LikelyTrend(np.concatenate(kept), without, beside)
-    trend = Trend.of(some, found.columns, None)
+    found = np.concatenate(kept)
+    trend = Trend.of(some, found, None)
     before, after = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
     by_chance = 0.5 * (trend.n_columns - 1) * math.log(len(some))
     return found if after.log_likelihood - before.log_likelihood - by_chance > EVIDENCE else None
 
 
-def trend_pays(rows: Rows, likely: LikelyTrend, scales: Floats) -> bool:
+def trend_pays(rows: Rows, columns: Indices, without: Learned, beside: Learned, scales: Floats) -> bool:
     """Say whether rows left out, each predicted from the nearest others, are predicted better with a trend.
 
-    The mean log density must be larger by more than its standard error among rows that are left out by themselves, and
-    so must be the mean over these and whole neighbourhoods.
+    The mean log density must be larger by more than its standard error, and by more than .01 nats, among rows that are
+    left out by themselves; and the mean over these and whole neighbourhoods, by more than its standard error.
 
     Parameters
     ----------
     rows : Rows
         With one centred target.
-    likely : LikelyTrend
-        Whose kernels, which were learned from the same rows, predict them.
+    columns : ndarray of int
+        Those of the trend.
+    without, beside : Learned
+        From these rows, and from what a linear function of these columns leaves of them.
     scales : ndarray of shape (d,)
         The unit of each column, in which neighbourhoods are measured.
     """
@@ -103,13 +99,12 @@ def trend_pays(rows: Rows, likely: LikelyTrend, scales: Floats) -> bool:
     rows = rows.take(steady_order(rows))
     some = rows.take(np.sort(sampling().permutation(len(rows))[:MOST_ROWS]))
     validation = Validation.of(rows, scales, sampling(0, 1))
-    trend = Trend.of(rows, likely.columns, None)
-    processes = Process(likely.without, CONSTANT_TREND, some), Process(likely.beside, trend, some)
+    processes = Process(without, CONSTANT_TREND, some), Process(beside, Trend.of(rows, columns, None), some)
     before, after = (process.densities(validation) for process in processes)
     gains = [new - old for old, new in zip(before, after, strict=True)]
     (of_rows, error_of_rows), (gain, error) = mean_and_error(gains[:1]), mean_and_error(gains)
     TRIED.info("a linear trend gains %.3g nats a row left out, with a standard error of %.1g", gain, error)
-    return gain > error and of_rows > error_of_rows
+    return of_rows > max(error_of_rows, LEAST_GAIN) and gain > error
 
 
 @dataclass(frozen=True, eq=False)
