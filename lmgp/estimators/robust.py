@@ -1,7 +1,9 @@
 """Rows that are weighted under a noise with heavy tails: outliers bend a fit less."""
 
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -19,10 +21,13 @@ from lmgp.utils.student import mean_gain, pays
 # Each row is weighted by what this number of nearest rows predict. The weights settle within some rounds, and in each
 # round the own weight of a row within some steps.
 NEIGHBORS, ROUNDS, STEPS = 16, 3, 10
-# Whether weights pay, this number of rows say, or all of fewer: a fifth of the rows, or this number, is left out at a
-# time. Where errors are skewed, weights move means towards the most likely value: of more rows, whose standard errors
-# are small, a gain is to be this number of them.
-LEFT_OUT, N_FOLDS, SIGNIFICANT = 2000, 5, 3.0
+# Whether weights pay, at least this number of rows say, or all of fewer: a fifth of the rows is left out at a time, at
+# most the second number.
+LEFT_OUT, MOST_AT_A_TIME, N_FOLDS = 2000, 4000, 5
+# Weights gain at least this many nats a row: where errors are skewed, they move means towards the most likely value.
+LEAST_GAIN = 0.03
+# σ² is multiplied or divided by this as often as that pays.
+FACTOR = 4.0
 
 
 class RobustGain(NamedTuple):
@@ -30,13 +35,13 @@ class RobustGain(NamedTuple):
 
     Attributes
     ----------
-    normal : ObservationNoise
-        The noise around predictions from rows that are not weighted.
+    alike : ObservationNoise
+        The t of errors of predictions from rows that are not weighted.
     gain, standard_error : float
         In nats a row, each time under a t.
     """
 
-    normal: ObservationNoise
+    alike: ObservationNoise
     gain: float
     standard_error: float
 
@@ -56,8 +61,9 @@ def robust_rows(
 
     A t of ν degrees of freedom and scale σ is a normal distribution of variance σ²/λ, with a λ of each row that has a
     gamma distribution of mean 1. Where the function has the mean m and the variance v at a row, its λ has the mean
-    (ν + 1)/(ν + ((y − m)² + v)/σ²): the weight of the row, small for an outlier. The next σ² is the mean of
-    λ ((y − m)² + v). m and v are what the nearest rows predict, and what the row itself adds.
+    (ν + 1)/(ν + ((y − m)² + v)/σ²): the weight of the row, small for an outlier. m and v are what the nearest rows
+    predict, and what the row itself adds. σ² is the multiple, by a power of four, of where it begins that predicts rows
+    left out best: rounds of EM would keep it near there.
 
     Weights settle among rows that then predict the others: how much a row pulls follows from the rows around it, so
     that nothing else is honest.
@@ -85,52 +91,96 @@ def robust_rows(
     Generalised Component Analysis*, Neurocomputing 69, 2005.
     """
     n, order = len(rows), steady_order(rows)[sampling(0, 3).permutation(len(rows))]
-    size = min(LEFT_OUT, -(-n // N_FOLDS))
-    folds = [order[first : first + size] for first in range(0, min(n, LEFT_OUT), size)]
-    alike = LeftOut.of([_left_out(rows, held, np.ones(n), kernel, noise_variance) for held in folds])
+    size = min(MOST_AT_A_TIME, -(-n // N_FOLDS))
+    held = [order[first : first + size] for first in range(0, min(n, LEFT_OUT), size)]
+    folds = [_Fold.of(rows, some, kernel, noise_variance) for some in held]
+    alike = _joined(folds)
     student, before = ObservationNoise.fitted("student", alike)
     if not student.trials:
         return None
-    tails = student.chosen
+    tails, degrees = student.chosen, student.degrees
     if not (wanted or pays(tails.gain, tails.standard_error, student.n_rows)):
         return None
-    settled = [_settled(rows, held, kernel, noise_variance, student.degrees, learns_noise) for held in folds]
-    _, after = ObservationNoise.fitted("student", LeftOut.of([predicted for *_, predicted in settled]))
+    least = LEAST_SCALE * float(rows.Y.var()) if learns_noise else 0.0
+    variance = max(noise_variance, least)
+    folds = [fold.settled(degrees, variance, ROUNDS) for fold in folds]
+    after = _densities(folds)
+    factors: tuple[float, ...] = (FACTOR, 1.0 / FACTOR) if learns_noise else ()
+    while factors and factors[0] * variance >= least:
+        moved = [fold.settled(degrees, factors[0] * variance, 1) for fold in folds]
+        densities = _densities(moved)
+        if pays(*mean_gain(after, densities, alike.weights), student.n_rows):
+            folds, after, variance, factors = moved, densities, factors[0] * variance, factors[:1]
+        else:
+            factors = factors[1:]
     gain, error = mean_gain(before, after, alike.weights)
-    if not (wanted or pays(gain, error if n <= LEFT_OUT else SIGNIFICANT * error, student.n_rows)):
+    if not (wanted or (pays(gain, error, student.n_rows) and gain > LEAST_GAIN)):
         return None
-    precisions, variance, _ = settled[0]
-    normal, _ = ObservationNoise.fitted("auto", alike)
-    return RobustRows(_weighted(rows, precisions), variance, RobustGain(normal, gain, error))
+    gains = RobustGain(student, gain, error)
+    return RobustRows(_weighted(rows, folds[0].precisions), variance, gains)
 
 
-def _settled(
-    rows: Rows, held: Indices, kernel: Kernel, variance: float, degrees: float, learns_noise: bool
-) -> tuple[Floats, float, Predicted]:
-    """Return the mean λ of each row, σ², and predictions of the rows that are held.
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """Rows with the mean λ of each, where those that are held have no part in those of the others.
 
-    Rounds go over the others. They predict those that are held, whose λ follow from these predictions.
+    Attributes
+    ----------
+    rows : Rows
+    held : ndarray of int
+    process : ExactPosterior or NearestPosterior
+        Of the other rows, weighted, with σ² as the noise variance.
+    precisions : ndarray of shape (n,)
+        λ.
     """
-    kept, precisions = np.setdiff1d(np.arange(len(rows)), held), np.ones(len(rows))
-    rest, least = rows.take(kept), LEAST_SCALE * float(rows.Y.var())
-    process = _process(rest, kernel, variance, NEIGHBORS)
-    for _ in range(ROUNDS):
-        process = process.with_weights(_weights(rest, precisions[kept]), Noise(variance))
-        precisions[kept], squares = _precisions(rest, *process.leave_one_out(), precisions[kept], variance, degrees)
-        if learns_noise:
-            variance = max(float(np.average(precisions[kept] * squares, weights=rest.weights)), least)
-    some, _, means, std, _ = predicted = _left_out(rows, held, precisions, kernel, variance)
-    variances = np.square(std[:, 0]) - Noise(variance).of_rows(some).numpy()
-    precisions[held], _ = _precisions(some, means, variances, precisions[held], variance, degrees)
-    return precisions, variance, predicted
+
+    rows: Rows
+    held: Indices
+    process: ExactPosterior | NearestPosterior
+    precisions: Floats
+
+    @classmethod
+    def of(cls, rows: Rows, held: Indices, kernel: Kernel, noise_variance: float) -> Self:
+        """Begin with rows that are not weighted."""
+        rest, noise = rows.take(np.setdiff1d(np.arange(len(rows)), held)), Noise(noise_variance)
+        process: ExactPosterior | NearestPosterior = (
+            NearestPosterior(kernel, rest, noise, NEIGHBORS, share=False, precision="float32")
+            if kernel.can("metric")
+            else ExactPosterior(kernel, rest, noise)
+        )
+        return cls(rows, held, process, np.ones(len(rows)))
+
+    @cached_property
+    def predicted(self) -> Predicted:
+        """The rows that are held, from the nearest of the others, or from all of them where none are near."""
+        some, process = self.rows.take(self.held), self.process
+        if isinstance(process, NearestPosterior):
+            process = process.with_neighbors(N_NEIGHBORS)
+        means, variances = process.distribution(some.X)
+        return some, some.Y, means, np.sqrt(variances + process.noise.of_rows(some).numpy())[:, None], True
+
+    def settled(self, degrees: float, variance: float, rounds: int) -> Self:
+        """Go on with a σ² for some rounds over the others, which then tell the λ of those that are held."""
+        kept, precisions = np.setdiff1d(np.arange(len(self.rows)), self.held), self.precisions.copy()
+        rest, noise = self.rows.take(kept), Noise(variance)
+        process = self.process.with_weights(_weights(rest, precisions[kept]), noise)
+        for _ in range(rounds):
+            precisions[kept] = _precisions(rest, *process.leave_one_out(), precisions[kept], noise, degrees)
+            process = process.with_weights(_weights(rest, precisions[kept]), noise)
+        fold = replace(self, process=process, precisions=precisions)
+        some, _, means, std, _ = fold.predicted
+        variances = np.square(std[:, 0]) - noise.of_rows(some).numpy()
+        precisions[self.held] = _precisions(some, means, variances, precisions[self.held], noise, degrees)
+        return fold
 
 
-def _left_out(rows: Rows, held: Indices, precisions: Floats, kernel: Kernel, noise_variance: float) -> Predicted:
-    """Predict some rows from the nearest of all others, which are weighted."""
-    rest, some = np.setdiff1d(np.arange(len(rows)), held), rows.take(held)
-    process = _process(_weighted(rows.take(rest), precisions[rest]), kernel, noise_variance, N_NEIGHBORS)
-    means, variances = process.distribution(some.X)
-    return some, some.Y, means, np.sqrt(variances + Noise(noise_variance).of_rows(some).numpy())[:, None], True
+def _joined(folds: Sequence[_Fold]) -> LeftOut:
+    return LeftOut.of([fold.predicted for fold in folds])
+
+
+def _densities(folds: Sequence[_Fold]) -> Floats:
+    """Return the log densities of the rows that are held, under a t."""
+    return ObservationNoise.fitted("student", _joined(folds))[1]
 
 
 def _weights(rows: Rows, precisions: Floats) -> Floats:
@@ -141,23 +191,14 @@ def _weighted(rows: Rows, precisions: Floats) -> Rows:
     return replace(rows, weights=_weights(rows, precisions))
 
 
-def _process(rows: Rows, kernel: Kernel, noise_variance: float, number: int) -> ExactPosterior | NearestPosterior:
-    """Return the process of the nearest rows, or of all rows where none are near."""
-    noise = Noise(noise_variance)
-    if not kernel.can("metric"):
-        return ExactPosterior(kernel, rows, noise)
-    return NearestPosterior(kernel, rows, noise, number, share=False)
-
-
 def _precisions(
-    rows: Rows, means: Floats, variances: Floats, precisions: Floats, noise_variance: float, degrees: float
-) -> tuple[Floats, Floats]:
-    """Return the mean λ of rows that are predicted without themselves, and the expected squares of their errors."""
-    noise = Noise(noise_variance)
+    rows: Rows, means: Floats, variances: Floats, precisions: Floats, noise: Noise, degrees: float
+) -> Floats:
+    """Return the mean λ of rows that are predicted without themselves."""
     errors, scales = rows.Y[:, 0] - means[:, 0], noise.of_rows(rows).numpy()
     for _ in range(STEPS):
         own = noise.of_weighted_rows(_weighted(rows, precisions)).numpy()
         share = own / (variances + own)  # of the error that remains where the row itself has a part
         squares = np.square(share * errors) + variances * share
         precisions = (degrees + 1.0) / (degrees + squares / scales)
-    return precisions, squares
+    return precisions

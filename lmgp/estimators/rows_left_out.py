@@ -37,8 +37,8 @@ def with_noise(fit: Any, wanted: NoiseName) -> Any:
     if fit.robust is None:
         return replace(fit, noises=observation_noises(parts, wanted))
     noise, _ = ObservationNoise.fitted("auto", replace(LeftOut.of(parts), weights=None))
-    normal, gain, error = fit.robust
-    return replace(fit, noises=(normal.beside(noise, gain, error),), robust=None)
+    alike, gain, error = fit.robust
+    return replace(fit, noises=(alike.beside(noise, gain, error),), robust=None)
 
 
 def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:

@@ -24,7 +24,8 @@ from lmgp.estimators import base, robust
 from lmgp.estimators.robust import N_FOLDS, ROUNDS, STEPS
 from lmgp.learning.space import LEAST_SCALE
 from lmgp.neighbours.duplicates import steady_order
-from lmgp.utils.student import Student
+from lmgp.posteriors import rowsystems
+from lmgp.utils.student import Student, mean_gain, pays
 
 KERNEL = GaussianKernel(1.0, 2.0)
 X_NEW = np.linspace(0.5, 9.5, 200)[:, None]
@@ -202,7 +203,7 @@ def settled(
         mean = error * (pull / noise) / precision
         squares = (error - mean) ** 2 + 1.0 / precision
         pull = (degrees + 1.0) / (degrees + squares / scale)
-    return np.array((pull, squares))
+    return pull
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -218,6 +219,7 @@ def test_rows_are_weighted_as_dense_algebra_does(
     for name in ("NEIGHBORS", "N_NEIGHBORS"):
         monkeypatch.setattr(robust, name, 200)
     monkeypatch.setattr(robust, "LEFT_OUT", most)
+    monkeypatch.setattr(rowsystems, "LARGE", 1000)  # in double precision
     found = robust.robust_rows(Rows(X, y, weights), KERNEL, 0.02, learns, wanted=True)
     assert found is not None
 
@@ -243,30 +245,50 @@ def test_rows_are_weighted_as_dense_algebra_does(
     alike = joined([of_fold(held, np.ones(200), 0.02) for held in folds])
     degrees = Student.fitted(alike.errors, alike.weights).degrees
 
-    def rounds(held: np.ndarray) -> tuple[np.ndarray, float, LeftOut]:
-        noise, precision, kept = 0.02, np.ones(200), np.setdiff1d(np.arange(200), held)
-        for _ in range(ROUNDS):
+    def rounds(held: np.ndarray, precision: np.ndarray, noise: float, number: int) -> tuple[np.ndarray, float, LeftOut]:
+        precision, kept = precision.copy(), np.setdiff1d(np.arange(200), held)
+        for _ in range(number):
             own = noise / (counts * precision)[kept]
             inverse = np.linalg.inv(covariance(X[kept], X[kept]) + np.diag(own))
             means, variances = left_out(inverse, y[kept], own)
             of_kept = y[kept] - means, variances, noise / counts[kept], precision[kept], degrees, noise
-            precision[kept], squares = settled(*of_kept)
-            noise = np.average(precision[kept] * squares, weights=counts[kept]) if learns else noise
+            precision[kept] = settled(*of_kept)
         after = of_fold(held, precision, noise)
         of_held = y[held] - after.mean, after.std**2 - noise, noise / counts[held], precision[held], degrees, noise
-        precision[held], _ = settled(*of_held)
+        precision[held] = settled(*of_held)
         return precision, noise, after
 
-    of_folds = [rounds(held) for held in folds]
+    def densities(parts: list[LeftOut]) -> np.ndarray:
+        return ObservationNoise.fitted("student", joined(parts))[1]
+
+    of_folds = [rounds(held, np.ones(200), 0.02, ROUNDS) for held in folds]
+    best, moves = densities([after for *_, after in of_folds]), []
+    for factor in (4.0, 0.25) if learns else ():
+        for _ in range(2 if factor > 1.0 or not moves else 0):
+            moved = [rounds(held, one[0], factor * one[1], 1) for held, one in zip(folds, of_folds, strict=True)]
+            other = densities([after for *_, after in moved])
+            if not pays(*mean_gain(best, other, alike.weights), len(other)):
+                break
+            of_folds, best, moves = moved, other, [*moves, factor]
+    assert len(moves) < 2  # so that no more had to be tried
     precision, noise, _ = of_folds[0]
     np.testing.assert_allclose(found.rows.weights / counts, precision, rtol=1e-4)
     assert found.noise_variance == pytest.approx(noise, rel=1e-5)
-    both = alike, joined([after for *_, after in of_folds])
-    densities = [ObservationNoise.fitted("student", rows)[1] for rows in both]
-    gains = densities[1] - densities[0]
+    gains = best - densities([alike])
     assert found.gain.gain == pytest.approx(np.average(gains, weights=alike.weights), rel=1e-4)
     if not weighted:
         assert found.gain.standard_error == pytest.approx(gains.std() / np.sqrt(len(gains)), rel=1e-4)
+
+
+def test_another_noise_is_taken_as_long_as_that_pays() -> None:
+    """Where the noise begins far below that of the rows, rounds leave it there, and others are tried."""
+    X, y = many(0.05)
+    noises = [0.01 / 4.0**power for power in (0, 4)]
+    found = [robust.robust_rows(Rows(X, y), KERNEL, noise, True, True) for noise in noises]
+    stays = robust.robust_rows(Rows(X, y), KERNEL, noises[1], False, True)
+    assert None not in (*found, stays)
+    assert found[1].gain.gain > stays.gain.gain + 3.0 * found[1].gain.standard_error
+    assert 0.3 < found[1].noise_variance / found[0].noise_variance < 3.0
 
 
 def many(share: float, n: int = 2500, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -340,17 +362,22 @@ def test_noise_variances_of_many_rows_stay() -> None:
 
 
 @pytest.mark.parametrize("n", [300, 2500])
-def test_weights_are_taken_where_their_gain_is_clear(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+def test_weights_are_taken_where_their_gain_is_clear_and_large(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    assert robust.LEAST_GAIN == 0.03
     rows = Rows(*many(0.05, n))
-    found = robust.robust_rows(rows, KERNEL, 0.01, True, False)
+    found = robust.robust_rows(rows, KERNEL, 0.01, False, False)
     assert found is not None
     gain, error, asked = found.gain.gain, found.gain.standard_error, []
     monkeypatch.setattr(robust, "pays", lambda *of: asked.append(of) or True)
-    assert robust.robust_rows(rows, KERNEL, 0.01, True, False) is not None
-    assert asked[-1][:2] == pytest.approx((gain, 3.0 * error if n > 2000 else error))
+    for least, taken in ((gain - 1e-9, True), (gain + 1e-9, False)):
+        monkeypatch.setattr(robust, "LEAST_GAIN", least)
+        assert (robust.robust_rows(rows, KERNEL, 0.01, False, False) is not None) == taken
+        assert asked[-1][:2] == pytest.approx((gain, error))
+        assert robust.robust_rows(rows, KERNEL, 0.01, False, True) is not None
+    monkeypatch.setattr(robust, "LEAST_GAIN", 0.0)
     monkeypatch.setattr(robust, "pays", lambda *_: False)
-    assert robust.robust_rows(rows, KERNEL, 0.01, True, False) is None
-    assert robust.robust_rows(rows, KERNEL, 0.01, True, True) is not None
+    assert robust.robust_rows(rows, KERNEL, 0.01, False, False) is None
+    assert robust.robust_rows(rows, KERNEL, 0.01, False, True) is not None
 
 
 @pytest.mark.parametrize("model", [FeaturizedGPRegressor(kernel="gaussian"), GPRegressor(kernel="gaussian")])
