@@ -48,7 +48,7 @@ N_NOISES = 100
 # A learned noise below this share of the variance of y is suspicious where rows are exact copies; it has collapsed
 # because of them if a sample of the rows without their copies gives this multiple of it, and of what these give with
 # copies.
-COLLAPSED_NOISE, COLLAPSE = 1e-3, 10.0
+COLLAPSED_NOISE, COLLAPSE = 1e-4, 10.0
 
 # What was learned last, by the digest of the rows and the settings, the one asked for last at the end: a grid search
 # over sizes or thresholds learns once a fold.

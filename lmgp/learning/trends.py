@@ -37,7 +37,8 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
 
     A kernel is learned from these rows, and another one from what a linear function of all columns leaves of them. The
     trend is that in the columns whose slopes, by generalised least squares beside the second kernel, are at least three
-    times their standard errors. It is likely where it gains five nats by the Bayesian information criterion.
+    times their standard errors. It is likely where it gains five nats by the extended Bayesian information criterion:
+    beside what its slopes gain by chance, the logarithm of the number of choices of as many columns is taken off.
 
     Parameters
     ----------
@@ -51,6 +52,11 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
     -------
     ndarray of int or None
         Columns of `rows`; None means that no trend is likely.
+
+    References
+    ----------
+    J. Chen and Z. Chen, *Extended Bayesian Information Criteria for Model Selection with Large Model Spaces*,
+    Biometrika 95, 2008.
     """
     columns = np.concatenate(list(places))
     some = rows.take(steady_sample(rows, SAMPLE))
@@ -74,7 +80,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
     found = np.concatenate(kept)
     trend = Trend.of(some, found, None)
     before, after = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
-    by_chance = 0.5 * (trend.n_columns - 1) * math.log(len(some))
+    by_chance = 0.5 * (trend.n_columns - 1) * math.log(len(some)) + math.log(math.comb(len(places), len(kept)))
     return found if after.log_likelihood - before.log_likelihood - by_chance > EVIDENCE else None
 
 

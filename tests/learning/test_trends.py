@@ -113,12 +113,12 @@ class TestLikelyTrend:
         assert likely_trend(rows, places, Settings("matern52")) is None
 
     def test_takes_five_nats_more_than_the_slopes_gain_by_chance(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """By dense algebra: the likelihood with the likeliest slope, less that without, less ½ log n."""
+        """By dense algebra: the likelihood with the likeliest slope, less that without, ½ log n, and log 3 columns."""
         rows, given = rows_of(120, slope=0.6), Settings(KERNEL, noise_variance=NOISE)
         slopes, _, covariance = dense(rows, np.arange(120), [2])
         means = np.zeros(120), np.column_stack((np.ones(120), rows.X[:, 2])) @ slopes
         before, after = (multivariate_normal(mean, covariance).logpdf(rows.Y[:, 0]) for mean in means)
-        gain = after - before - 0.5 * np.log(120.0)
+        gain = after - before - 0.5 * np.log(120.0) - np.log(3.0)
         assert gain > 0.0
         for evidence, likely in ((gain - 1e-6, True), (gain + 1e-6, False)):
             monkeypatch.setattr(trends, "EVIDENCE", evidence)
