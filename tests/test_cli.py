@@ -160,7 +160,7 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "NaN": (lambda path: ["compare", write_csv(path / "mine.csv", cell="nan"), "--target", "price"], "'b'"),
     "infinity": (lambda path: ["compare", write_csv(path / "mine.csv", cell="inf"), "--target", "price"], "'b'"),
     "two rows": (lambda path: ["compare", write_csv(path / "mine.csv", rows=2), "--target", "price"], "2 rows"),
-    "one row": (lambda path: ["compare", write_csv(path / "mine.csv", rows=1), "--target", "price"], "1 rows"),
+    "one row": (lambda path: ["compare", write_csv(path / "mine.csv", rows=1), "--target", "price"], "it has 1"),
     "out is a file": (lambda path: ["compare", "sinc", "--out", write_csv(path / "taken")], "taken"),
     "out below a file": (lambda path: ["compare", "sinc", "--out", write_csv(path / "taken") + "/deep"], "taken"),
     "ard in the paper protocol": (

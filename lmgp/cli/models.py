@@ -157,7 +157,7 @@ def predict(arguments: argparse.Namespace) -> None:
         else write_table(arguments.out, parts, dialect_of(arguments))
     )
     if arguments.out != STANDARD:
-        _LOG.info("wrote %d rows to %s", n_rows, arguments.out)
+        _LOG.info("wrote %d %s to %s", n_rows, "row" if n_rows == 1 else "rows", arguments.out)
 
 
 def _check_package(out: str, package: str, what: str) -> None:

@@ -160,7 +160,7 @@ def read_table(
         )
     if complete.sum() < least:
         rows = "complete rows" if incomplete else "rows of data below its header"
-        raise DatasetError(f"{where} has {complete.sum()} {rows}; at least {least} are needed.")
+        raise DatasetError(f"{where} needs at least {least} {rows}; it has {complete.sum()}.")
     return values, complete
 
 

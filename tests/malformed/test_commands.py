@@ -31,7 +31,7 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
     "missing": (None, "does not exist"),
     "empty": ("", "is empty"),
     "blank lines": ("\n\n\n", "is empty"),
-    "a header alone": ("a,b,y\n", "has 0 rows of data below its header"),
+    "a header alone": ("a,b,y\n", "rows of data below its header; it has 0"),
     "no header": ("\n".join(LINES[1:]), "no header: line 1 is all numbers"),
     "text": (with_line("1,red,2"), "not numeric: 'b' (line 4: 'red')"),
     "a date": (with_line("1,2020-01-31,2"), "dates as the days since the first one"),
