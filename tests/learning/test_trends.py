@@ -148,6 +148,10 @@ def test_a_trend_pays_where_rows_left_out_say_so() -> None:
     short = Learned(MaternKernel([1.0, 1.0, 0.3], 9.0), NOISE, 0.0, True)
     assert trend_pays(rows, columns, short, LEARNED, np.ones(3))
     assert not trend_pays(rows, columns, LEARNED, short, np.ones(3))
+    # A kernel that is better without a trend is no reason for one.
+    level = Rows(rows.X, rows.Y - 3.0 * rows.X[:, [2]])
+    assert trend_pays(rows, columns, LEARNED, LEARNED, np.ones(3))
+    assert not trend_pays(level, columns, replace(LEARNED, noise_variance=20.0), LEARNED, np.ones(3))
 
 
 @pytest.mark.parametrize(
