@@ -67,6 +67,7 @@ def test_without_a_terminal_each_stage_is_a_line(capsys: pytest.CaptureFixture[s
     assert told[1:] == [
         "looking for a linear trend in 300 rows",
         learning,
+        "learning the kernel beside a linear trend",
         "looking for outliers among 300 rows",
         f"fitting {type(model.model_).__name__} to 300 rows",
         "fitting the noise by rows left out",
