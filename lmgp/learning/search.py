@@ -151,9 +151,13 @@ class Search:
             return climb.go_on()
         # The information of Vecchia's likelihood steers the climb of the exact one, too.
         exact = ExactObjective(self.rows, space, half)
-        if math.isfinite(climb.objective.degrees) and climb.go_on().at.value > exact.value(first.free):
+        value = exact.value(first.free)
+        if math.isfinite(climb.objective.degrees) and climb.go_on().at.value > value:
             return climb
-        return first if isinstance(first.objective, ExactObjective) else Climb(exact, first.free).go_on()
+        if isinstance(first.objective, ExactObjective):
+            return first
+        # All rows together may have no Cholesky factor where those near to each have one.
+        return Climb(exact, first.free if math.isfinite(value) else start).go_on()
 
     def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
         """Return the best of the starting points, by the exact likelihoods of samples."""
@@ -163,11 +167,10 @@ class Search:
         return starts[int(np.argmax(values))]
 
     def _starts(self, space: Space) -> Iterator[Floats]:
-        if not space.form.named:
-            yield space.median
-            return
-        for lengthscale, noise in product(LENGTHSCALES, NOISES):
-            moved = space.median + np.where(space.kinds == "lengthscale", np.log(lengthscale), 0.0)
+        """Go through the starting points; a kernel that is given starts from its own lengthscales."""
+        longer = np.log(LENGTHSCALES) if space.form.named else [0.0]
+        for by, noise in product(longer, NOISES):
+            moved = space.median + np.where(space.kinds == "lengthscale", by, 0.0)
             yield np.where(space.kinds == "noise", np.log(noise), moved)
 
     def _likelihood(self, rows: Rows, n_positions: int, n_neighbors: int) -> VecchiaLikelihood:
