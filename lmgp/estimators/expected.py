@@ -34,14 +34,14 @@ def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: b
     def by_exact_likelihood(n_rows: int) -> float:
         return EXACT * n_free * n_rows**2
 
-    given = isinstance(settings.kernel, Kernel)
-    if given or n <= settings.max_learning_rows:
-        learning = by_exact_likelihood(min(n, settings.max_learning_rows))
+    if n <= settings.max_learning_rows:
+        learning = by_exact_likelihood(n)
     else:
         n_positions = min(n, MOST_POSITIONS)
         learning = VECCHIA * n_free * min(n_positions * MOST_NEIGHBORS**2, MOST_SQUARES)
     # A kernel is learned from a sample with and without a trend, and then one from all rows.
-    stages = {"trend": 2.0 * by_exact_likelihood(min(n, SAMPLE))} if chooses and not given else {}
+    by_names = chooses and not isinstance(settings.kernel, Kernel)
+    stages = {"trend": 2.0 * by_exact_likelihood(min(n, SAMPLE))} if by_names else {}
     stages["learning"] = learning
     if chooses:
         stages |= {"choosing": CHOICE if n > FEWEST_IN_REGIONS else 0.0, "fitting": FITTING}

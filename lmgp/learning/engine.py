@@ -1,6 +1,5 @@
 """`learn`: the kernel and the noise variance that the data need, from all rows."""
 
-import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
@@ -20,16 +18,16 @@ from lmgp.kernels.base import Kernel, unsupported
 from lmgp.learning.choice import compared
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.plausible import plausible_kernels
-from lmgp.learning.record import Learned, Learning, Trial
+from lmgp.learning.record import Learned, Learning
 from lmgp.learning.search import FIRST_ROWS, Search
-from lmgp.learning.space import RANGES, Units, deviation
+from lmgp.learning.space import Units
 from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies, steady_sample
-from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
+from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
 from lmgp.posteriors.vecchia import MANY_COLUMNS
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.progress import shown, silent, stage, tried_kernel
+from lmgp.utils.progress import shown, silent, stage
 
 Wanted = Kernel | str | Iterable[str] | None
 Average = bool | Literal["auto"]
@@ -41,9 +39,6 @@ FEW_ROWS = 500
 # Of more rows of many columns, a random sample of this number is learned from: ten times the rows are hardly nearer to
 # each other there, and to find neighbours among all of them takes most of the time.
 MOST_LEARNED = 2**20
-
-# The noise beside a given kernel is the best of a grid of this number of points, refined between its neighbours.
-N_NOISES = 100
 
 # A learned noise below this share of the variance of y is suspicious where rows are exact copies; it has collapsed
 # because of them if a sample of the rows without their copies gives this multiple of it, and of what these give with
@@ -172,7 +167,7 @@ def learn(
 
     A kernel object without a lengthscale, for which there are no near rows, is learned by the exact likelihood of at
     most `max_learning_rows` rows, with the same priors. Beside a kernel of which nothing is free, the noise variance is
-    the maximum of the exact likelihood of these, without a prior.
+    learned in the same way as the parameters of others.
 
     What was learned from the same rows with the same settings and the same `random_state` is remembered, 16 times in
     a process.
@@ -238,9 +233,11 @@ def learn_rows(rows: Rows, settings: Settings) -> Learned:
         # Every row brings its own: what is reported stands for the noise of a new row.
         noise = float(np.average(rows.noise_variances, axis=0, weights=rows.weights))
         learns_noise, settings = False, replace(settings, noise_variance=noise)
-    if tried or learns_noise:
+    if learns_noise or any(form.n_free for form in tried):
         stage("learning", "learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
-    learned = _by_search(rows, tried, settings) if tried else _beside(rows, settings)
+        learned = _by_search(rows, tried, settings)
+    else:
+        learned = _as_given(rows, settings)
     learning = Learning(learned.learning.trials, n_rows, count_copies(rows), perf_counter() - start)
     learned = replace(learned, learning=learning)
     with _LOCK:
@@ -258,11 +255,10 @@ def most_of(rows: Rows) -> Rows:
 
 
 def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
-    """Return the forms that are tried: none for a kernel of which nothing is free."""
+    """Return the forms that are tried: of a kernel that is given, one of what is free in it."""
     n_inputs, kernel, ard, groups = rows.X.shape[1], settings.kernel, settings.ard, settings.groups
     if isinstance(kernel, Kernel):
-        form = declared_free(kernel.checked(n_inputs))
-        return () if form is None else (form,)
+        return (declared_free(kernel.checked(n_inputs)),)
     return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups, rows, settings.categories)
 
 
@@ -294,28 +290,11 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
         )
 
 
-def _beside(rows: Rows, settings: Settings) -> Learned:
-    """Learn the noise beside a kernel that is given, from a sample: one decomposition serves all its values."""
-    start, noise, kernel = perf_counter(), settings.noise_variance, clone(settings.kernel)
-    sample = _sample(rows, settings)
-    if noise is not None:
-        return Learned(kernel, noise, log_likelihood(sample, kernel, noise), True)
-    _check_memory(len(sample), kernel, settings)
-    likelihood = noise_likelihood(sample, kernel)
-    unit = deviation(sample.Y, "y") ** 2 or 1.0
-    low, high = RANGES["noise"]
-    grid = np.log(unit) + np.linspace(math.log(low), math.log(high), N_NOISES)
-    at = int(np.argmax([likelihood(math.exp(point)) for point in grid]))
-    between = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
-    best = minimize_scalar(
-        lambda point: -likelihood(math.exp(point)), bounds=between, method="bounded", options={"xatol": 1e-9}
-    )
-    noise, n = math.exp(best.x), len(sample)
-    value = log_likelihood(sample, kernel, noise)
-    trial = Trial(
-        type(kernel).__name__, False, 1, "exact", n, 0, value / n, seconds=perf_counter() - start, chosen=True
-    )
-    return Learned(kernel, noise, value, True, Learning((tried_kernel(trial),)))
+def _as_given(rows: Rows, settings: Settings) -> Learned:
+    """Return hyper-parameters of which none is free, with the likelihood of a sample."""
+    kernel, noise = clone(settings.kernel), settings.noise_variance
+    assert noise is not None  # otherwise it is learned
+    return Learned(kernel, noise, log_likelihood(_sample(rows, settings), kernel, noise), True)
 
 
 def _check_memory(n_rows: int, kernel: Kernel, settings: Settings) -> None:
@@ -343,8 +322,8 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
     free = settings.likelihood != "exact" and settings.noise_variance is None and rows.n_targets == 1
     search = Search(rows, units, settings.noise_variance, exact, settings.draw, settings.tails and free)
     optima = parallel_map(search.optimum, tried)
-    draws = sampling(settings.draw, 1)
-    average = rows.n_targets == 1 and (settings.average is True or (settings.average == "auto" and exact))
+    draws, one_target = sampling(settings.draw, 1), rows.n_targets == 1 and tried[0].n_free > 0
+    average = one_target and (settings.average is True or (settings.average == "auto" and exact))
     if average and exact and len(rows) <= FEW_ROWS:
         chosen, kernels = plausible_kernels(optima, draws)
     else:
@@ -355,6 +334,8 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
         chosen, kernels = pairs[0][0], tuple(one.weighted(weight) for one, weight in pairs if weight > 0.0)
     value = chosen.trial.log_likelihood * len(rows)
     trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in optima)
+    if not tried[0].n_free:  # with the bounds that it was given
+        kernels = (kernels[0]._replace(kernel=clone(settings.kernel)),)
     kernel, noise, _ = kernels[0]
     return Learned(kernel, noise, value, chosen.converged, Learning(trials), kernels, chosen.objective.degrees)
 

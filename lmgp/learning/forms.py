@@ -151,8 +151,8 @@ def _factors(names: Sequence[str], form: str, n_inputs: int, rows: Rows | None, 
     return factors
 
 
-def declared_free(kernel: Kernel) -> Form | None:
-    """Return the form of a kernel of which single parameters were declared free, by a pair of bounds; None if none was.
+def declared_free(kernel: Kernel) -> Form:
+    """Return the form of a kernel that is given: free are those parameters that have a pair of bounds.
 
     Parameters
     ----------
@@ -160,12 +160,11 @@ def declared_free(kernel: Kernel) -> Form | None:
 
     Returns
     -------
-    Form or None
+    Form
     """
-    one: Kernel = clone(kernel)
-    one.set_params(**{f"{each.name}_bounds": "fixed" for each in one.parameters if each.bounds is None})
-    n_theta = len(one.theta)
-    return Form(type(kernel).__name__, False, one, np.arange(n_theta), named=False) if n_theta else None
+    form: Kernel = clone(kernel)
+    form.set_params(**{f"{each.name}_bounds": "fixed" for each in form.parameters if each.bounds is None})
+    return Form(type(kernel).__name__, False, form, np.arange(len(form.theta)), named=False)
 
 
 def forms(

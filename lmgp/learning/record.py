@@ -120,8 +120,8 @@ class Learned:
         In squared units of y.
     log_marginal_likelihood : float
         In nats and in the caller's units of y: of all rows, exact where there are at most `max_learning_rows`,
-        otherwise the Vecchia estimate. Of a kernel that is given, or has no lengthscale, the exact one of the sample of
-        at most `max_learning_rows` rows.
+        otherwise the Vecchia estimate. Where kernel and noise were given, or the kernel has no lengthscale, the exact
+        one of the sample of at most `max_learning_rows` rows.
     converged : bool
         Whether the search came to an optimum; True where nothing was searched for.
     learning : Learning

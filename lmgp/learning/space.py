@@ -141,19 +141,16 @@ class Units:
         Raises
         ------
         InputError
-            If X or y has no spread, or one beyond the range of float64.
+            If y has no spread, or X or y one beyond the range of float64.
         """
         spread = deviation(rows.Y, "y")
         if spread == 0.0:
             raise InputError("y is constant: no kernel can be learned from it. Give kernel and noise_variance.")
-        if not any([deviation(column - column[0], "X") for column in rows.X.T]):
-            raise InputError(
-                "All rows of X are the same: no lengthscale can be learned from them. Give kernel=GaussianKernel(...), "
-                "or check the input columns."
-            )
+        for column in rows.X.T:
+            deviation(column - column[0], "X")
         columns = column_scales(rows, None if groups is None else np.asarray(groups))
         varying = column_deviations(rows) > 0.0
-        one = math.sqrt(np.mean(np.square(columns[varying])))
+        one = math.sqrt(np.mean(np.square(columns[varying if varying.any() else slice(None)])))
         shared = columns if standardize else np.full(len(columns), one)
         return cls(columns, shared, spread**2, int(np.count_nonzero(varying)))
 
@@ -169,6 +166,11 @@ class Space:
         A noise variance that is given.
     least_noise : float, default=1e-8
         In variances of y.
+
+    Raises
+    ------
+    InputError
+        If a lengthscale is free, and all rows of X are the same.
     """
 
     def __init__(
@@ -188,11 +190,16 @@ class Space:
             self.index, self.kinds = np.append(self.index, form.n_free), np.append(self.kinds, "noise")
             self._log_units = np.append(log_units, math.log(units.variance))
             self.bounds = np.vstack((self.bounds, np.log([least_noise, RANGES["noise"][1]])))
+        if units.n_varying == 0 and "lengthscale" in self.kinds:
+            raise InputError(
+                "All rows of X are the same: no lengthscale can be learned from them. Give kernel=GaussianKernel(...), "
+                "or check the input columns."
+            )
 
     @cached_property
     def median(self) -> Floats:
         """The medians of the priors, shape (n_free,)."""
-        values = {"lengthscale": 0.5 * math.log(self.units.n_varying), "noise": math.log(MEDIAN_NOISE)}
+        values = {"lengthscale": 0.5 * math.log(max(1, self.units.n_varying)), "noise": math.log(MEDIAN_NOISE)}
         medians = np.array([values.get(kind, 0.0) for kind in self.kinds])
         if not self.form.named:
             n_theta = len(self.form.ties)
@@ -248,4 +255,5 @@ def _labels(kernel: Kernel) -> Indices:
     """Return the part and the column that each free number of a kernel belongs to, shape (n_theta, 2)."""
     free = [parameter for parameter in kernel.parameters if not parameter.fixed]
     columns = [(one.columns or range(one.value.size))[: one.value.size] for one in free]
-    return np.array([(part, column) for part, some in enumerate(columns) for column in some], dtype=np.intp)
+    labels = [(part, column) for part, some in enumerate(columns) for column in some]
+    return np.array(labels, dtype=np.intp).reshape(-1, 2)

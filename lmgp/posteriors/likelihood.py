@@ -1,7 +1,6 @@
 """The exact log marginal likelihood of a Gaussian process, and its gradient."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -99,37 +98,6 @@ class ExactLikelihood:
         """Return the memory that a call takes, in bytes: 4 matrices for the density, 5 for each part of the kernel."""
         n_parts = sum(one.name.endswith("variance") for one in kernel.parameters)
         return 8 * n * n * (4 + 5 * max(1, n_parts))
-
-
-def noise_likelihood(rows: Rows, kernel: Kernel) -> Callable[[float], float]:
-    """Return the log marginal likelihood of a given kernel, in nats, as a function of the noise variance alone.
-
-    One eigendecomposition of the covariance, in O(n³); each value then takes O(n).
-
-    Parameters
-    ----------
-    rows : Rows
-        With centred targets, and no noise variances of their own.
-    kernel : Kernel
-    """
-    # With W the weights and λᵢ, qᵢ of W^½KW^½: K + σ²W⁻¹ has the determinant Π(λᵢ + σ²)/Πwᵢ.
-    roots = np.sqrt(np.ones(len(rows)) if rows.weights is None else rows.weights)
-    X = as_tensor(rows.X)
-    covariance = roots[:, None] * kernel.evaluate(X, X).numpy() * roots
-    values, vectors = torch.linalg.eigh(as_tensor(covariance))
-    eigenvalues = values.clamp(min=0.0).numpy()
-    squares = np.square(vectors.T.numpy() @ (roots[:, None] * rows.Y)).sum(axis=1)
-    n, repeated = len(rows), rows.n_observations - len(rows)
-    # The logarithms of counts cancel: of the determinant, and of what equal rows add.
-    weighted = 0.0 if rows.weights is None or rows.counts is not None else float(np.log(rows.weights).sum())
-
-    def value(noise_variance: float) -> float:
-        noisy = eigenvalues + noise_variance
-        of_each = float(np.sum(np.log(noisy))) - weighted + n * math.log(2.0 * math.pi)
-        of_each += repeated * math.log(2.0 * math.pi * noise_variance)
-        return -0.5 * (float(np.sum(squares / noisy)) + rows.n_targets * of_each)
-
-    return value
 
 
 def log_density(covariance: Tensor, noise: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -29,7 +29,7 @@ from lmgp.learning.engine import REMEMBERED, Settings, learn_rows
 from lmgp.learning.forms import declared_free
 from lmgp.learning.record import Learned
 from lmgp.learning.scoring import Climb, ExactObjective
-from lmgp.learning.space import Space, Units
+from lmgp.learning.space import MEDIAN_NOISE, PRIOR_DEVIATION, Space, Units
 from tests.conftest import gaussian as gram
 from tests.dense import log_likelihood_and_gradient
 from tests.problems import SETS, friedman, given, sinc
@@ -159,12 +159,16 @@ class TestLearning:
         assert model.kernel_ is not kernel
         best = model.log_marginal_likelihood_
         assert model.learning_.chosen.log_likelihood == pytest.approx(best / 50, rel=1e-9)
-        values = [dense_likelihood(X, y, 0.15, 0.1, np.full(50, f * model.noise_variance_)) for f in (0.98, 1.0, 1.02)]
-        assert values[1] == pytest.approx(best, rel=1e-9)
-        assert max(values[0], values[2]) < best
+        assert dense_likelihood(X, y, 0.15, 0.1, np.full(50, model.noise_variance_)) == pytest.approx(best, rel=1e-9)
+
+        def posterior(noise: float) -> float:  # the likelihood with the prior of the noise
+            off = (math.log(noise / y.var()) - math.log(MEDIAN_NOISE)) / PRIOR_DEVIATION
+            return dense_likelihood(X, y, 0.15, 0.1, np.full(50, noise)) - 0.5 * off**2
+
+        highest = posterior(model.noise_variance_)
+        assert max(posterior(factor * model.noise_variance_) for factor in (0.98, 1.02)) < highest
         # And the optimum is the global one of this one number.
-        grid = np.geomspace(1e-6, 10.0, 200)
-        assert max(dense_likelihood(X, y, 0.15, 0.1, np.full(50, value)) for value in grid) <= best + 1e-9
+        assert max(map(posterior, np.geomspace(1e-6, 10.0, 200))) <= highest + 1e-4
 
     @pytest.mark.parametrize("ard", [False, True])
     def test_only_the_kernel_is_learned_beside_a_given_noise(self, ard: bool) -> None:
@@ -263,7 +267,6 @@ class TestForms:
         assert type(found.kernel) is type(kernel)
         assert found.converged is True
         form = declared_free(kernel)
-        assert form is not None
         free = {one.name for one in form.kernel.parameters if not one.fixed}
         for before, after in zip(kernel.parameters, found.kernel.parameters, strict=True):
             assert before.name == after.name
@@ -313,7 +316,6 @@ def test_the_information_of_all_rows_is_that_of_the_likelihood(weights: bool) ->
     X = rng.uniform(-2.0, 2.0, (40, 2))
     own = rng.uniform(0.5, 2.0, 40) if weights else None
     form = declared_free(GaussianKernel(0.8, 1.3, **WIDE))
-    assert form is not None
     covariance = GaussianKernel(0.8, 1.3)(X) + 0.1 * np.diag(np.ones(40) if own is None else 1.0 / own)
     Y = np.linalg.cholesky(covariance) @ rng.standard_normal((40, 1200))
     space = Space(form, Units.of(Rows(X, Y[:, 0], own), False))

@@ -12,7 +12,7 @@ from lmgp.kernels.stationary import GaussianKernel, MaternKernel
 from lmgp.learning.engine import Settings, learn_rows
 from lmgp.learning.heldout import Validation
 from lmgp.neighbours.duplicates import count_copies, merged_copies
-from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
+from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 
 N, T = 40, 3
@@ -68,8 +68,6 @@ def test_with_weights_it_is_the_sum_of_those_of_each_target(noise: tuple[int, ..
     assert value == pytest.approx(sum(own for own, _ in each), rel=1e-12)
     np.testing.assert_allclose(gradient, sum(own for _, own in each), rtol=1e-9)
     assert log_likelihood(rows, KERNEL, 0.05) == pytest.approx(value, rel=1e-12)
-    if noise is None:
-        assert noise_likelihood(rows, KERNEL)(0.05) == pytest.approx(value, rel=1e-10)
 
 
 @CASES

@@ -54,7 +54,6 @@ class TestUnits:
     @pytest.mark.parametrize(
         ("X", "y", "message"),
         [
-            (np.ones((5, 2)), np.arange(5.0), "All rows of X are the same"),
             (np.arange(10.0).reshape(5, 2), np.zeros(5), "y is constant"),
             (1e150 * np.arange(10.0).reshape(5, 2), np.arange(5.0), "which overflow float64"),
             (np.arange(10.0).reshape(5, 2), 1e150 * np.arange(5.0), "which overflow float64"),
@@ -64,6 +63,12 @@ class TestUnits:
     def test_rows_without_a_scale_are_refused(self, X: Floats, y: Floats, message: str) -> None:
         with pytest.raises(InputError, match=message):
             Units.of(Rows(X, y), standardize=True)
+
+    def test_equal_rows_have_no_lengthscale_but_a_noise(self) -> None:
+        units = Units.of(Rows(np.ones((5, 2)), np.arange(5.0)), standardize=True)
+        with pytest.raises(InputError, match="All rows of X are the same"):
+            Space(make_form("gaussian", True, 2), units)
+        assert Space(declared_free(GaussianKernel()), units).kinds.tolist() == ["noise"]
 
 
 def test_what_the_parameters_of_a_kernel_are_measured_in() -> None:

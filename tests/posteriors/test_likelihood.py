@@ -12,7 +12,7 @@ from lmgp.errors import NumericalError
 from lmgp.gpytorch import to_gpytorch
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import ProductKernel
-from lmgp.posteriors.likelihood import ExactLikelihood, log_density, log_likelihood, noise_likelihood
+from lmgp.posteriors.likelihood import ExactLikelihood, log_density, log_likelihood
 from tests.dense import log_likelihood_and_gradient
 
 L = np.array([0.7, 1.3, 2.0])
@@ -129,14 +129,6 @@ def test_equals_gpytorch(name: str) -> None:
         lower = float(getattr(constraint, "lower_bound", 0.0))
         slopes += (parameter.grad * len(y) * x / (1.0 - torch.exp(-(x - lower)))).ravel().tolist()
     np.testing.assert_allclose(sorted(gradient), sorted(slopes), rtol=1e-7, atol=1e-8)
-
-
-@pytest.mark.parametrize("weights", [False, True])
-def test_noise_alone_equals_dense_algebra(weights: bool) -> None:
-    data, kernel = rows(weights=weights), KERNELS["matern 3/2"]
-    likelihood = noise_likelihood(data, kernel)
-    for noise in (1e-4, 0.05, 2.0):
-        assert likelihood(noise) == pytest.approx(dense(data, kernel, noise), rel=1e-9)
 
 
 def test_the_density_and_its_derivative_equal_numerical_ones() -> None:
