@@ -94,9 +94,6 @@ class PeriodicKernel(Kernel):
         value, bounds = rescaled_values(self.checked(len(factors)).period, self.period_bounds, factors)
         return clone(self).set_params(period=value, period_bounds=bounds)
 
-    def evaluate_diagonal(self, X: Floats) -> Floats:  # noqa: D102
-        return np.full(len(X), self.prior_variance())
-
     def prior_variance(self) -> float:  # noqa: D102
         return float(self.variance)
 

@@ -153,9 +153,6 @@ class StationaryKernel(Kernel):
         variance, alpha = (float(values[name]) if name in values else 1.0 for name in ("variance", "alpha"))
         return (RadialPart(self.profile, values["lengthscale"].numpy(), variance, alpha),)
 
-    def evaluate_diagonal(self, X: Floats) -> Floats:  # noqa: D102
-        return np.full(len(X), self.prior_variance())
-
     def prior_variance(self) -> float:  # noqa: D102
         return float(self.variance)
 
