@@ -153,7 +153,11 @@ def read_table(
     complete: NDArray[np.bool_] = np.all(finite, axis=1)
     if not incomplete and not complete.all():
         counts = zip(used, (~finite).sum(axis=0), (~finite).argmax(axis=0), strict=True)
-        told = [f"{name!r} ({count} rows, first {place} {lines[int(first)]})" for name, count, first in counts if count]
+        told = [
+            f"{name!r} ({count} {'row' if count == 1 else 'rows'}, first {place} {lines[int(first)]})"
+            for name, count, first in counts
+            if count
+        ]
         raise DatasetError(
             f"{where}: missing or infinite values in {', '.join(told)}; fill them in or drop these rows "
             "(--drop of lmgp fit, predict, score and plot)."

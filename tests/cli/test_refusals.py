@@ -108,14 +108,14 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "two uses of the comma": (to_fit("a,y\n1,2\n3,4\n", "--decimal", ","), "not what separates columns"),
     "a missing target": (
         to_fit("a,y\n1,2\n2,\n5,6\n"),
-        "'y' (1 rows, first line 3); fill them in or drop these rows (--drop of lmgp fit, predict",
+        "'y' (1 row, first line 3); fill them in or drop these rows (--drop of lmgp fit, predict",
     ),
     "text": (to_fit("a,y\nx,2\n3,4\n"), "'a' (line 2: 'x'); encode them as numbers"),
     "dates as a target": (to_fit("y,a\n2020-01-31,2\n2020-02-01,4\n", "--columns", "a"), "The target 'y' has dates"),
     "a date among numbers": (to_fit("a,y\n2020-01-31,2\n7,4\n"), "dates as the days since the first one"),
     "infinite values": (
         to_fit("a,y\n1,2\ninf,4\n5,6\n"),
-        "'a' (1 rows, first line 3); fill them in or drop these rows (--drop of lmgp fit, predict",
+        "'a' (1 row, first line 3); fill them in or drop these rows (--drop of lmgp fit, predict",
     ),
     "nothing but missing values": (to_fit("a,y\n1,\n,4\n5,\n", "--drop"), "needs at least 2 complete rows; it has 0"),
     "names that repeat": (to_fit("a,a,y\n1,2,3\n4,5,6\n"), "the header has a more than once"),
