@@ -372,7 +372,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     ard : bool or "auto", default=False
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     max_learning_rows : int, default=2000
-        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+        The largest number of rows whose exact likelihood is maximised. Of more rows, Vecchia's is maximised, or the
+        exact one of a random sample of this size where the kernel has no lengthscale.
     noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
         The distribution of new observations around what the process predicts, see `lmgp.distributions`. "student": a
         Student t; "varying": a t whose scale is a second Gaussian process; "robust": a t in the fit itself, of one

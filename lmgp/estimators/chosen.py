@@ -127,7 +127,8 @@ class GPRegressor(AdditiveGaussianProcess):
         rows. Predictions take as long as those of all of them. There is no average of several targets, nor beside a
         linear trend.
     max_learning_rows : int, default=2000
-        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+        The largest number of rows whose exact likelihood is maximised. Of more rows, Vecchia's is maximised, or the
+        exact one of a random sample of this size where the kernel has no lengthscale.
     max_memory_gib : float, default=4.0
         The memory for the matrices of a model, in GiB. Models that need more are no candidates. The rows, their copies
         and the trials of the choice are not counted: see ``docs/choosing.md``.

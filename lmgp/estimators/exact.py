@@ -54,7 +54,8 @@ class ExactGPRegressor(GaussianProcess):
     ard : bool or "auto", default=False
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     max_learning_rows : int, default=2000
-        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+        The largest number of rows whose exact likelihood is maximised. Of more rows, Vecchia's is maximised, or the
+        exact one of a random sample of this size where the kernel has no lengthscale.
     max_memory_gib : float, default=4.0
         The memory that a prediction may take, in GiB: for the two n × n matrices of "cholesky", 4 are enough for 16,384
         rows; "iterative" keeps covariances, half of them and in single precision where that does, as far as they fit.

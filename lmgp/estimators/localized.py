@@ -62,7 +62,8 @@ class LocalizedGPRegressor(AdditiveGaussianProcess):
     ard : bool or "auto", default=False
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     max_learning_rows : int, default=2000
-        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+        The largest number of rows whose exact likelihood is maximised. Of more rows, Vecchia's is maximised, or the
+        exact one of a random sample of this size where the kernel has no lengthscale.
     max_memory_gib : float, default=4.0
         The memory of one model while it is solved, and of all solved models that are kept from one prediction to the
         next, in GiB.

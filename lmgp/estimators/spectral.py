@@ -50,7 +50,8 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
     ard : bool or "auto", default=False
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     max_learning_rows : int, default=2000
-        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+        The largest number of rows whose exact likelihood is maximised. Of more rows, Vecchia's is maximised, or the
+        exact one of a random sample of this size where the kernel has no lengthscale.
     max_memory_gib : float, default=4.0
         The memory of the modes, in GiB. Modes that need more are refused before they are made.
     max_seconds : float, optional
