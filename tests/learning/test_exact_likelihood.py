@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from lmgp import (
     ExactGPRegressor,
     GaussianKernel,
+    GPRegressor,
     LinearKernel,
     MaternKernel,
     ModulatedKernel,
@@ -169,6 +170,28 @@ class TestLearning:
         assert max(posterior(factor * model.noise_variance_) for factor in (0.98, 1.02)) < highest
         # And the optimum is the global one of this one number.
         assert max(map(posterior, np.geomspace(1e-6, 10.0, 200))) <= highest + 1e-4
+
+    def test_of_many_rows_all_tell_the_noise_beside_a_given_kernel(self) -> None:
+        rng = np.random.default_rng(0)
+        X, kernel = rng.uniform(0.0, 10.0, (300, 2)), GaussianKernel(1.5, 2.0)
+        y = np.linalg.cholesky(kernel(X) + 0.04 * np.eye(300)) @ rng.normal(size=300)
+        found = learn(X, y, kernel=kernel, max_learning_rows=100)
+        (trial,) = found.learning
+        assert (trial.likelihood, trial.n_rows, trial.n_free, trial.chosen) == ("vecchia", 300, 1, True)
+        exact = learn(X, y, kernel=kernel)
+        assert exact.learning.chosen.likelihood == "exact"
+        assert found.noise_variance == pytest.approx(exact.noise_variance, rel=0.02)
+        assert found.noise_variance == pytest.approx(0.04, rel=0.3)
+
+    def test_the_noise_alone_is_not_averaged(self) -> None:
+        X, y = sinc()
+        model = GPRegressor(kernel=GaussianKernel(0.15, 0.1), trend="constant", average=True).fit(X, y)
+        assert len(model.kernels_) == 1
+
+    def test_equal_rows_tell_a_noise(self) -> None:
+        y = np.random.default_rng(0).normal(size=50)
+        model = ExactGPRegressor(GaussianKernel(1.0, 1.0)).fit(np.ones((50, 2)), y)
+        assert model.noise_variance_ == pytest.approx(y.var(), rel=0.05)
 
     @pytest.mark.parametrize("ard", [False, True])
     def test_only_the_kernel_is_learned_beside_a_given_noise(self, ard: bool) -> None:
