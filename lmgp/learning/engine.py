@@ -322,8 +322,8 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
     free = settings.likelihood != "exact" and settings.noise_variance is None and rows.n_targets == 1
     search = Search(rows, units, settings.noise_variance, exact, settings.draw, settings.tails and free)
     optima = parallel_map(search.optimum, tried)
-    draws, one_target = sampling(settings.draw, 1), rows.n_targets == 1 and tried[0].n_free > 0
-    average = one_target and (settings.average is True or (settings.average == "auto" and exact))
+    draws, may_average = sampling(settings.draw, 1), rows.n_targets == 1 and tried[0].n_free > 0
+    average = may_average and (settings.average is True or (settings.average == "auto" and exact))
     if average and exact and len(rows) <= FEW_ROWS:
         chosen, kernels = plausible_kernels(optima, draws)
     else:
