@@ -75,7 +75,7 @@ def gain_over_nearest(problem: Problem, recipe: Recipe, number: int, rng: np.ran
 def densities(validation: Validation, nearest: NearestPosterior, around: Sequence[NearestPosterior]) -> list[Floats]:
     """Return log densities of rows left out by themselves, and the mean of each neighbourhood, in nats a row.
 
-    Their errors have the t that these rows tell.
+    They are those of the distributions that would be predicted: with the noise that these rows tell.
 
     Parameters
     ----------
@@ -97,10 +97,10 @@ def densities(validation: Validation, nearest: NearestPosterior, around: Sequenc
 
 
 def _density(predicted: Sequence[tuple[Rows, Floats, Floats]], noise: Noise, by_themselves: Sequence[bool]) -> Floats:
-    """Return the log density of rows of which means and variances were predicted, with the t that they tell."""
+    """Return the log density of rows of which means and variances were predicted, with the noise that they tell."""
     parts = [
         (rows, rows.Y, means, observed_std(rows, variances, noise.variance)[:, None], alone)
         for (rows, means, variances), alone in zip(predicted, by_themselves, strict=True)
     ]
     # Weights may say how much a row pulls: here, all rows count alike.
-    return ObservationNoise.fitted("student", replace(LeftOut.of(parts), weights=None))[1]
+    return ObservationNoise.fitted("auto", replace(LeftOut.of(parts), weights=None))[1]
