@@ -127,7 +127,7 @@ class _Fold:
     Attributes
     ----------
     rows : Rows
-    held : ndarray of int
+    held, others : ndarray of int
     process : ExactPosterior or NearestPosterior
         Of the other rows, weighted, with σ² as the noise variance.
     precisions : ndarray of shape (n,)
@@ -136,19 +136,21 @@ class _Fold:
 
     rows: Rows
     held: Indices
+    others: Indices
     process: ExactPosterior | NearestPosterior
     precisions: Floats
 
     @classmethod
     def of(cls, rows: Rows, held: Indices, kernel: Kernel, noise_variance: float) -> Self:
         """Begin with rows that are not weighted."""
-        rest, noise = rows.take(np.setdiff1d(np.arange(len(rows)), held)), Noise(noise_variance)
+        others, noise = np.setdiff1d(np.arange(len(rows)), held), Noise(noise_variance)
+        rest = rows.take(others)
         process: ExactPosterior | NearestPosterior = (
             NearestPosterior(kernel, rest, noise, NEIGHBORS, share=False, precision="float32")
             if kernel.can("metric")
             else ExactPosterior(kernel, rest, noise)
         )
-        return cls(rows, held, process, np.ones(len(rows)))
+        return cls(rows, held, others, process, np.ones(len(rows)))
 
     @cached_property
     def predicted(self) -> Predicted:
@@ -161,12 +163,12 @@ class _Fold:
 
     def settled(self, degrees: float, variance: float, rounds: int) -> Self:
         """Go on with a σ² for some rounds over the others, which then tell the λ of those that are held."""
-        kept, precisions = np.setdiff1d(np.arange(len(self.rows)), self.held), self.precisions.copy()
-        rest, noise = self.rows.take(kept), Noise(variance)
-        process = self.process.with_weights(_weights(rest, precisions[kept]), noise)
+        others, precisions = self.others, self.precisions.copy()
+        rest, noise = self.rows.take(others), Noise(variance)
+        process = self.process.with_weights(_weights(rest, precisions[others]), noise)
         for _ in range(rounds):
-            precisions[kept] = _precisions(rest, *process.leave_one_out(), precisions[kept], noise, degrees)
-            process = process.with_weights(_weights(rest, precisions[kept]), noise)
+            precisions[others] = _precisions(rest, *process.leave_one_out(), precisions[others], noise, degrees)
+            process = process.with_weights(_weights(rest, precisions[others]), noise)
         fold = replace(self, process=process, precisions=precisions)
         some, _, means, std, _ = fold.predicted
         variances = np.square(std[:, 0]) - noise.of_rows(some).numpy()
