@@ -151,13 +151,13 @@ class Search:
             return climb.go_on()
         # The information of Vecchia's likelihood steers the climb of the exact one, too.
         exact = ExactObjective(self.rows, space, half)
-        value = exact.value(first.free)
-        if math.isfinite(climb.objective.degrees) and climb.go_on().at.value > value:
+        if math.isfinite(climb.objective.degrees) and climb.go_on().at.value > exact.value(first.free):
             return climb
         if isinstance(first.objective, ExactObjective):
             return first
+        last = Climb(exact, first.free)
         # All rows together may have no Cholesky factor where those near to each have one.
-        return Climb(exact, first.free if math.isfinite(value) else start).go_on()
+        return (last if math.isfinite(last.at.value) else Climb(exact, start)).go_on()
 
     def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
         """Return the best of the starting points, by the exact likelihoods of samples."""
