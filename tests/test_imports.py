@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lmgp
+from lmgp.estimators.summary import summary
 from lmgp.selection.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
@@ -45,9 +46,11 @@ LOADED: dict[str, list[str]] = {
     "from lmgp.cli import main; main(['plot', '--help'])": [],
     "from lmgp.cli import main; main(['plot', 'model', '--out', 'nowhere/out'])": [],
     "from lmgp.cli import main; main(['compare', 'sinc', '--no-such-option'])": [],
+    "from lmgp.cli import main; main(['info', 'nowhere.lmgp'])": [],
     "from lmgp.cli import main; main(['datasets'])": ["scipy", "sklearn"],
     "import lmgp; lmgp.load_dataset('sinc')": ["scipy", "sklearn"],
     "import lmgp; lmgp.ExactGPRegressor, lmgp.TaylorFeatures": ["scipy", "sklearn"],
+    "from lmgp.cli import main; main(['info', 'model.lmgp'])": ["scipy", "sklearn"],
     "import lmgp; lmgp.learn([[0.0], [0.3], [0.7], [1.0]], [0.0, 1.0, 0.5, 0.2])": [
         "numba",
         "scipy",
@@ -58,14 +61,17 @@ LOADED: dict[str, list[str]] = {
 
 
 @pytest.mark.slow
-def test_an_import_loads_no_more_than_it_needs() -> None:
+def test_an_import_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    model = lmgp.ExactGPRegressor(kernel=lmgp.GaussianKernel(1.0), noise_variance=0.1).fit([[0.0], [1.0]], [0.0, 1.0])
+    assert summary(model, {}).facts  # of which the shares of the parts are computed once, and saved
+    model.save(tmp_path / "model.lmgp")
     run = subprocess.run(
         [sys.executable, "-c", ONE_AFTER_ANOTHER],
         input=json.dumps(list(LOADED)),
         check=True,
         capture_output=True,
         text=True,
-        cwd=ROOT,
+        cwd=tmp_path,
     )
     assert json.loads(run.stdout) == LOADED
 

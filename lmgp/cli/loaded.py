@@ -21,14 +21,15 @@ _LOG = logging.getLogger(__name__)
 
 def loaded_model(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """Read a regressor, and what is noted of its data; what the file says beside it becomes `arguments.header`."""
-    from lmgp.estimators.base import GaussianProcess
-    from lmgp.estimators.several import MultiTargetGPRegressor
-    from lmgp.estimators.transformed import TransformedTargetGPRegressor
     from lmgp.saving.files import load_with_header
 
     path = arguments.model
     model, header = load_with_header(path)
     arguments.header = header
+    from lmgp.estimators.base import GaussianProcess  # by now, a file that cannot be read has been refused
+    from lmgp.estimators.several import MultiTargetGPRegressor
+    from lmgp.estimators.transformed import TransformedTargetGPRegressor
+
     if not isinstance(model, GaussianProcess | TransformedTargetGPRegressor | MultiTargetGPRegressor):
         raise InputError(
             f"{path} has a {type(model).__name__}; only Gaussian-process regressors predict on the command line. Use "

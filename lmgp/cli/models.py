@@ -272,9 +272,10 @@ def _predictions(model: Any, X: "Floats", arguments: argparse.Namespace) -> "dic
 
 def info(arguments: argparse.Namespace) -> None:
     """Show what a model file has."""
-    from lmgp.cli.info import described, of_file
     from lmgp.saving.files import load_with_header
 
-    model, arguments.header = load_with_header(arguments.model)
+    model, arguments.header = load_with_header(arguments.model, tensors=False)
+    from lmgp.cli.info import described, of_file  # by now, a file that cannot be read has been refused
+
     described_model = described(model, arguments.header.get("notes", {}))
     sys.stdout.write(described_model + of_file(arguments.model, model, arguments.header))

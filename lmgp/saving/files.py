@@ -172,8 +172,14 @@ def load(path: PathLike) -> Any:
     return load_with_header(path)[0]
 
 
-def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
+def load_with_header(path: PathLike, tensors: bool = True) -> tuple[Any, dict[str, Any]]:
     """Read a model as `load` does, and what the file says beside it.
+
+    Parameters
+    ----------
+    path : path
+    tensors : bool, default=True
+        Whether the model is to compute, and not only to be described, which needs no torch.
 
     Returns
     -------
@@ -183,7 +189,7 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
         rows in it; ``notes``, what `lmgp fit` says of the data; ``as_written``, whether this version of the package
         wrote the file, so that its parts fit together.
     """
-    model, header = read_file(path)
+    model, header = read_file(path, tensors)
     if header.get("class") == "checkpoint":
         raise ModelFileError(
             f"{path} is a checkpoint of a fit to a stream that has not ended, and no model. Go on with "
@@ -221,8 +227,14 @@ def write_file(path: PathLike, value: Any, whole: str, beside: dict[str, Any]) -
         stream.write(to_bytes(header, encoder.arrays))
 
 
-def read_file(path: PathLike) -> tuple[Any, dict[str, Any]]:
+def read_file(path: PathLike, tensors: bool = True) -> tuple[Any, dict[str, Any]]:
     """Read what `write_file` wrote: the value, and the header with ``as_written``, see `load_with_header`.
+
+    Parameters
+    ----------
+    path : path
+    tensors : bool, default=True
+        See `load_with_header`.
 
     Raises
     ------
@@ -253,7 +265,7 @@ def read_file(path: PathLike) -> tuple[Any, dict[str, Any]]:
     wrote, reads = str(header.get("lmgp"))[:40], version("lmgp")
     header["as_written"] = header["version"] == VERSION and wrote == reads
     try:
-        return Decoder(arrays).decode(header.pop("model")), header
+        return Decoder(arrays, tensors).decode(header.pop("model")), header
     except (ModelFileError, *DO_NOT_FIT) as error:
         told = f"its parts do not fit together ({type(error).__name__}: {error})"
         what = str(error) if isinstance(error, ModelFileError) else told

@@ -223,10 +223,12 @@ class Decoder:
     Parameters
     ----------
     arrays : sequence of ndarray
+    tensors : bool, default=True
+        Whether tensors are made, for which torch is imported, or stay arrays, of an object that computes nothing.
     """
 
-    def __init__(self, arrays: Sequence[NDArray[Any]]) -> None:
-        self._arrays = arrays
+    def __init__(self, arrays: Sequence[NDArray[Any]], tensors: bool = True) -> None:
+        self._arrays, self._tensors = arrays, tensors
         self._placed: dict[str, NDArray[Any]] = {}
         self._objects: dict[Any, Any] = {}
 
@@ -251,6 +253,8 @@ class Decoder:
                 return self._object(node)
             case "same":
                 return self._objects[node["as"]]
+            case "tensor" if not self._tensors:
+                return self.decode(node["of"])
             case kind if kind in KINDS:
                 return KINDS[kind][2](**{name: self.decode(part) for name, part in node.items() if name != "kind"})
             case kind:
