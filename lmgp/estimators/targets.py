@@ -1,4 +1,4 @@
-"""Targets that are none of a regression: classes, counts and grades."""
+"""Targets that no continuous distribution describes: classes, counts and grades, and amounts that are often zero."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,12 @@ from lmgp.errors import TargetWarning, warn
 LEAST_AMOUNT = 20
 # Values of a measured target repeat less often than this, on average.
 REPEATS = 5
+# An end of the range that this share of the rows has is a limit, or says that there is no amount.
+SHARE_AT_END = 0.2
 
 
 def warn_of_targets(Y: Floats, names: NDArray[np.object_] | None) -> None:
-    """Warn of targets that take two values, or small whole numbers, as classes and counts do.
+    """Warn of targets that take two values, or small whole numbers, as classes and counts do, or often the same end.
 
     Parameters
     ----------
@@ -35,9 +37,11 @@ def warn_of_targets(Y: Floats, names: NDArray[np.object_] | None) -> None:
 
 def _kind(y: Floats) -> str | None:
     """Say what a target is, what its predictions are, and what to use; None of one that may be measured."""
-    values = np.unique(y)
-    if len(values) < 2 or len(y) < REPEATS * len(values):
+    values, counts = np.unique(y, return_counts=True)
+    if len(values) < 2:
         return None
+    if len(y) < REPEATS * len(values):
+        return _point_mass(values, counts)
     if len(values) == 2:
         return (
             f"takes two values, {values[0]:g} and {values[1]:g}, as classes do. What is predicted is the mean, mostly "
@@ -53,3 +57,16 @@ def _kind(y: Floats) -> str | None:
             "classifier."
         )
     return None
+
+
+def _point_mass(values: Floats, counts: NDArray[np.intp]) -> str | None:
+    """Say that many rows have the smallest or the largest value, where others repeat less; None where few have."""
+    end = 0 if counts[0] >= counts[-1] else -1
+    if counts[end] < max(2 * REPEATS, SHARE_AT_END * counts.sum()):
+        return None
+    return (
+        f"is {values[end]:g}, its {'smallest' if end == 0 else 'largest'} value, in {counts[end]:,} of "
+        f"{counts.sum():,} rows, as amounts that are often zero are, or measurements with a limit. A continuous "
+        "distribution has no such point: means are drawn towards it, and intervals hold fewer of the other rows. "
+        "Predict whether a row has this value with a classifier, and the amount with a model of the other rows."
+    )

@@ -101,8 +101,8 @@ def standardised(y: Floats, mean: Floats, std: Floats) -> Floats:
     ----------
     y, mean, std : ndarray of shape (n,)
     """
-    steps = np.diff(np.unique(y))
-    rounding = float(steps.min()) / np.sqrt(12.0) if len(steps) else 0.0
-    least = max(rounding, np.finfo(np.float64).eps * float(np.abs(y).max()), np.finfo(np.float64).tiny)
+    gaps = np.diff(np.unique(y))
+    step = max(gaps.min() if len(gaps) else 0.0, np.spacing(np.abs(y).max()))
+    least = max(float(step) / np.sqrt(12.0), np.finfo(np.float64).tiny)
     enlarged: Floats = np.copysign(np.maximum(np.abs(y - mean), least), y - mean) / std
     return enlarged

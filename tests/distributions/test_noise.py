@@ -169,6 +169,15 @@ def test_targets_that_are_rounded_make_no_spike() -> None:
     assert np.isfinite(ObservationNoise.fitted("auto", exact)[0].student.scale)
 
 
+def test_targets_far_from_zero_have_errors_as_small_as_their_rounding() -> None:
+    y = 1e9 + np.random.default_rng(0).normal(0.0, 1e-3, 500)
+    std = np.full(500, np.spacing(1e9))
+    rows = LeftOut(np.zeros((500, 1)), y, y.copy(), std, np.ones(500, dtype=bool))
+    assert np.abs(rows.errors) == pytest.approx(1.0 / np.sqrt(12.0))  # the standard deviation of a uniform error
+    off = LeftOut(rows.X, y, y + 3.0 * std, std, rows.alone)
+    assert off.errors == pytest.approx(-3.0)
+
+
 def test_few_rows_are_normal_and_say_why() -> None:
     noise, _ = ObservationNoise.fitted("auto", rows_of(np.zeros(29)))
     assert noise.name == "normal"

@@ -41,7 +41,19 @@ def test_small_whole_numbers_are_counts(mean: float) -> None:
     assert "TransformedTargetGPRegressor(transformer='log1p')" in str(warning.message)
 
 
+@pytest.mark.parametrize(
+    ("y", "end"), [(np.maximum(X[:, 0], 0.0), "0, its smallest"), (np.minimum(X[:, 0], 0.5), "0.5, its largest")]
+)
+def test_many_rows_at_an_end_are_a_point_mass(y: np.ndarray, end: str) -> None:
+    (warning,) = told(y)
+    at_end = np.count_nonzero(y == float(end.split(",")[0]))
+    assert f"y is {end} value, in {at_end} of 120 rows" in str(warning.message)
+    assert "with a classifier, and the amount with a model of the other rows" in str(warning.message)
+
+
 MEASURED = {
+    "few zeros": np.where(np.arange(N) % 6, X[:, 0] + 2.0, 0.0),
+    "often a value between others": np.where(np.arange(N) % 3, X[:, 0], 0.0),
     "numbers": X[:, 0],
     "prices": np.random.default_rng(2).integers(0, 60, N),
     "few prices": np.random.default_rng(2).integers(1, 15, N) * 1000,
