@@ -13,8 +13,6 @@ Floats = NDArray[np.float64]
 
 # The variance is ν/(ν − 2) times the square of the scale: below 2 there is none.
 LEAST_DEGREES = 2.2
-# Of more degrees of freedom, no number of rows that is met tells a t from a normal distribution.
-MOST_DEGREES = 1e4
 # A t has two parameters more than a normal distribution, and a scale that varies two more than a t. By Akaike's
 # criterion, each gains one nat of all rows by chance.
 PARAMETERS = 2
@@ -40,7 +38,10 @@ class Student:
 
     @classmethod
     def fitted(cls, errors: Floats, weights: Floats | None = None) -> "Student":
-        """Maximise the likelihood of errors around zero.
+        """Maximise the likelihood of errors around zero, with at most √n degrees of freedom.
+
+        n normal errors cost less than one nat together under the best t with √n degrees of freedom: they do not tell it
+        from a normal distribution. An error that is far from all others costs orders of magnitude less under it.
 
         Parameters
         ----------
@@ -63,7 +64,8 @@ class Student:
             value = constant - log_scale - 0.5 * (degrees + 1.0) * tails
             return -value, np.array([0.5 * degrees**2 * by_degrees, 1.0 - pull])
 
-        bounds = (1.0 / MOST_DEGREES, 1.0 / LEAST_DEGREES), (-LONGEST, largest + LONGEST)
+        most = max(math.sqrt(len(errors)), LEAST_DEGREES)
+        bounds = (1.0 / most, 1.0 / LEAST_DEGREES), (-LONGEST, largest + LONGEST)
         best = minimize(loss, (0.25, 0.0), jac=True, method="L-BFGS-B", bounds=bounds)
         return cls(1.0 / float(best.x[0]), typical * math.exp(best.x[1]))
 

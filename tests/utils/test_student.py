@@ -55,6 +55,16 @@ def test_no_other_point_is_likelier() -> None:
     assert -other.fun - found.log_density(errors).sum() < 1e-4 * len(errors)
 
 
+@pytest.mark.parametrize("n_rows", [100, 400, 2500])
+def test_as_many_degrees_as_the_errors_tell_from_normal_ones(n_rows: int) -> None:
+    errors = stats.norm.ppf((np.arange(n_rows) + 0.5) / n_rows)  # with lighter tails than a sample
+    found = Student.fitted(errors)
+    assert found.degrees == pytest.approx(np.sqrt(n_rows))
+    normal = Student(scale=float(np.sqrt(np.square(errors).mean())))
+    assert 0.0 < (normal.log_density(errors) - found.log_density(errors)).sum() < 1.0
+    assert found.log_density(np.array([100.0]))[0] > -400.0 > -4000.0 > normal.log_density(np.array([100.0]))[0]
+
+
 @pytest.mark.parametrize(("seed", "n_far", "far"), [(0, 1, 1e5), (1, 5, 1e4), (2, 2, 1e5), (2, 2, 1e8)])
 def test_is_the_likeliest_where_a_few_errors_are_far_off(seed: int, n_far: int, far: float) -> None:
     errors = np.exp(np.random.default_rng(seed).normal(size=3000)) * stats.norm.rvs(size=3000, random_state=2)
