@@ -32,10 +32,10 @@ NEIGHBORS = 128
 # Where points are near others, how many points of type their names stand above or below.
 HEIGHTS = {
     "matern32": -9,
-    "matern12+gaussian": 5,
-    "matern12+matern52": -4,
-    "matern52+gaussian": -13,
-    "the best of two sums": 5,
+    "matern12+matern52": 8,
+    "matern52+gaussian": -4,
+    "matern12+gaussian": -20,
+    "the best of two sums": -3,
     THREE: -10,
 }
 
