@@ -105,7 +105,7 @@ class OutlierWarning(UserWarning):
 
 
 class TargetWarning(UserWarning):
-    """A target is none of a regression, but one of classes or counts; the message says what predictions then are."""
+    """A target is of classes or counts, or often zero; the message says what its predictions are, and what to use."""
 
 
 class EmptyChunkWarning(UserWarning):

@@ -10,12 +10,12 @@ from lmgp.errors import TargetWarning, warn
 LEAST_AMOUNT = 20
 # Values of a measured target repeat less often than this, on average.
 REPEATS = 5
-# An end of the range that this share of the rows has is a limit, or says that there is no amount.
+# The smallest or largest value is a limit, or says that there is no amount, where this share of the rows has it.
 SHARE_AT_END = 0.2
 
 
 def warn_of_targets(Y: Floats, names: NDArray[np.object_] | None) -> None:
-    """Warn of targets that take two values, or small whole numbers, as classes and counts do, or often the same end.
+    """Warn of targets that take two values, or small whole numbers, or often their smallest or largest value.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ def _point_mass(values: Floats, counts: NDArray[np.intp]) -> str | None:
         return None
     return (
         f"is {values[end]:g}, its {'smallest' if end == 0 else 'largest'} value, in {counts[end]:,} of "
-        f"{counts.sum():,} rows, as amounts that are often zero are, or measurements with a limit. A continuous "
-        "distribution has no such point: means are drawn towards it, and intervals hold fewer of the other rows. "
-        "Predict whether a row has this value with a classifier, and the amount with a model of the other rows."
+        f"{counts.sum():,} rows: an amount that is often zero, or a measurement with a limit. A continuous "
+        "distribution gives no single value a probability: means are drawn towards this one, and intervals hold fewer "
+        "of the other rows. Predict whether a row has this value with a classifier, and the amount with a model of the "
+        "other rows."
     )

@@ -179,7 +179,7 @@ def load_with_header(path: PathLike, tensors: bool = True) -> tuple[Any, dict[st
     ----------
     path : path
     tensors : bool, default=True
-        Whether the model is to compute, and not only to be described, which needs no torch.
+        Whether the model is to predict. Otherwise its tensors stay arrays, and torch is not imported.
 
     Returns
     -------

@@ -224,7 +224,7 @@ class Decoder:
     ----------
     arrays : sequence of ndarray
     tensors : bool, default=True
-        Whether tensors are made, for which torch is imported, or stay arrays, of an object that computes nothing.
+        Whether tensors are made, for which torch is imported. Otherwise they stay arrays: the object can be described.
     """
 
     def __init__(self, arrays: Sequence[NDArray[Any]], tensors: bool = True) -> None:
