@@ -1,7 +1,8 @@
 """The prior of lengthscales, where rows are few: what lengthscales have in common, and how far each may be from it.
 
 Ten splits of concrete and yacht, and of each of nine other data sets --draws random samples of 200, 500 and 1,000
-training rows, with 2,000 test rows. `GPRegressor(noise="normal")` with each prior: NLPD in standard deviations of y.
+training rows, with 2,000 test rows; and ten draws of 600 rows of 50 columns, of which y is a linear function with
+noise, or noise alone. `GPRegressor(noise="normal")` with each prior: NLPD in standard deviations of y.
 
     python benchmarks/priors.py [--data-dir DIR] [--sets NAME ...] [--draws 3]
     python benchmarks/priors.py --redraw  # the table alone, from the results
@@ -10,7 +11,10 @@ Writes benchmarks/results/priors.json, and the table in docs/learning_measured.m
 """
 
 import json
+import math
 import warnings
+from contextlib import ExitStack
+from functools import partial
 from itertools import product
 from unittest.mock import patch
 
@@ -19,15 +23,10 @@ from common import RESULTS, measure_or_redraw, timed, write, write_table
 from quality import SETS, load
 
 SIZES, N_TEST, N_SPLITS, SPLIT = (200, 500, 1000), 2000, 10, ("concrete", "yacht")
-# The standard deviations of what the logarithms of all lengthscales have in common, and of what each part, each column
-# and each lengthscale have of their own; without a first one, those of all are independent.
-PRIORS = {
-    "one a part": (3.0, 1.0),
-    "½": (3.0, 0.5),
-    "1": (3.0, 1.0),
-    "2": (3.0, 2.0),
-    "independent": (None, 3.0),
-}
+# By how much y is a linear function.
+MADE = {"linear, 50 columns": 1.0, "noise, 50 columns": 0.0}
+# The standard deviation of what each part, each column and each lengthscale have of their own.
+PRIORS = {"one a part": 1.0, "¼": 0.25, "½": 0.5, "1": 1.0, "2": 2.0, "independent": None, "1 or ¼": None}
 
 
 def independent(space):
@@ -37,17 +36,31 @@ def independent(space):
     return np.eye(len(space.bounds)) / PRIOR_DEVIATION**2
 
 
-def priors(common, own):
-    """Learn with another prior inside."""
-    from lmgp.learning import space
+def learning_with(prior):
+    """Learn with another prior inside; the last one is the default."""
+    from lmgp.learning import screening, search, space
 
-    if common is None:
-        return patch.object(space.Space, "prior_information", property(independent))
-    return patch.multiple(space, PRIOR_DEVIATION=common, OWN_DEVIATION=own)
+    stack = ExitStack()
+    if prior == "1 or ¼":
+        return stack
+    stack.enter_context(patch.object(search, "EVIDENCE", math.inf))
+    if prior == "independent":
+        stack.enter_context(patch.object(space.Space, "prior_information", property(independent)))
+    else:
+        for module in (search, screening):
+            stack.enter_context(patch.object(module, "Space", partial(space.Space, own_deviation=PRIORS[prior])))
+    return stack
 
 
 def samples(name, data_dir, draws):
     """Go through the training and test rows of a data set: its splits, or random samples of its first one."""
+    if name in MADE:
+        for number in range(N_SPLITS):
+            rng = np.random.default_rng(number)
+            X = rng.normal(size=(600 + N_TEST, 50))
+            y = MADE[name] * X @ rng.normal(size=50) + rng.normal(size=len(X))
+            yield 600, number, X[:600], y[:600], X[600:], y[600:]
+        return
     if name in SPLIT:
         for number in range(N_SPLITS):
             X, y, X_test, y_test, _ = load(name, data_dir, number, **SETS.get(name, {}))
@@ -66,7 +79,7 @@ def run(name, prior, X, y, X_test, y_test):
 
     engine.REMEMBERED.clear()
     model = GPRegressor(ard=prior != "one a part", noise="normal", random_state=0)
-    with priors(*PRIORS[prior]):
+    with learning_with(prior):
         seconds, _ = timed(lambda: model.fit(X, y))
     density = model.predict_distribution(X_test).logpdf(y_test).mean()
     return {"set": name, "prior": prior, "nlpd": float(-density - np.log(y.std())), "seconds": round(seconds, 3)}
@@ -85,9 +98,10 @@ def measure(args):
 def write_page():
     """Put the table into the page, between its marks."""
     runs = json.loads((RESULTS / "priors.json").read_text())["runs"]
+    alone = *SPLIT, *MADE
     groups = {
-        **{name: [run for run in runs if run["set"] == name] for name in SPLIT},
-        **{f"{n:,} rows": [run for run in runs if run["n"] == n and run["set"] not in SPLIT] for n in SIZES},
+        **{name: [run for run in runs if run["set"] == name] for name in alone},
+        **{f"{n:,} rows": [run for run in runs if run["n"] == n and run["set"] not in alone] for n in SIZES},
     }
     lines = [f"| | {' | '.join(PRIORS)} |", "|---|" + "---:|" * len(PRIORS)]
     for name, group in groups.items():
@@ -97,4 +111,4 @@ def write_page():
 
 
 if __name__ == "__main__":
-    measure_or_redraw(__doc__, ["yacht", *SETS], 3, measure, write_page)
+    measure_or_redraw(__doc__, ["yacht", *MADE, *SETS], 3, measure, write_page)

@@ -16,7 +16,7 @@ from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.screening import OWN_COLUMNS, screened
-from lmgp.learning.space import LEAST_SCALE, Space, Units
+from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, Space, Units
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import parallel_map
@@ -43,6 +43,10 @@ MOST_POSITIONS, MOST_NEIGHBORS, MOST_SQUARES = 20_000, 64, 40_000_000
 # The exact likelihood, which takes normal errors, is climbed in place of the second; up to `FIRST_ROWS` rows of the
 # first.
 DIVISORS = 2, 1
+# Of few rows, lengthscales are taken to be close to each other where the evidence for it is the first number of nats,
+# which is strong by Kass and Raftery (1995); tried where a quadratic likelihood says that it is at most the second
+# number against it.
+EVIDENCE, DOUBT = 3.0, 10.0
 
 
 class Optimum(NamedTuple):
@@ -98,6 +102,9 @@ class Search:
         Of the order of the rows, see `lmgp.data.sampling`.
     tails : bool, default=False
         Whether errors may have a t, in Vecchia's likelihood, where that pays.
+    close : bool, default=False
+        Whether the prior may be that of lengthscales that are close to each other, where rows of the exact likelihood
+        ask for it. Likelihoods that are to be compared need the same prior.
     """
 
     rows: Rows
@@ -106,6 +113,7 @@ class Search:
     exact: bool
     draw: int
     tails: bool = False
+    close: bool = False
 
     def optimum(self, form: Form) -> Optimum:
         """Maximise the likelihood, from the best of some starting points."""
@@ -129,7 +137,7 @@ class Search:
             objective.standard_error(climb.at.terms), seconds=perf_counter() - begin,
             n_own=0 if space.form is form else OWN_COLUMNS,
         )  # fmt: skip
-        return Optimum(space, free, tried_kernel(trial), climb.converged, objective)
+        return Optimum(climb.space, free, tried_kernel(trial), climb.converged, objective)
 
     def _climbed(self, space: Space, samples: Sequence[Rows], start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):
@@ -137,15 +145,24 @@ class Search:
         n_positions = min(len(self.rows), MOST_POSITIONS)
         n_neighbors = min(MOST_NEIGHBORS, math.isqrt(MOST_SQUARES // n_positions))
         half, whole = (self._likelihood(self.rows, n_positions, n_neighbors // divisor) for divisor in DIVISORS)
-        if self.exact and len(self.rows) <= FIRST_ROWS:
-            first = Climb(self._objective(self.rows, space), start).go_on()
-        else:
-            if not self.exact:
-                # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
-                small = Space(space.form, self.units, self.noise_variance, LEAST_SCALE)
-                ends = parallel_map(lambda sample: Climb(self._objective(sample, small), start).go_on().free, samples)
-                start = np.mean(ends, axis=0)
-            first = Climb(VecchiaObjective(half, space), start).go_on()
+        few = self.exact and len(self.rows) <= FIRST_ROWS
+        if not self.exact:
+            # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
+            small = Space(space.form, self.units, self.noise_variance, LEAST_SCALE)
+            ends = parallel_map(lambda sample: Climb(self._objective(sample, small), start).go_on().free, samples)
+            start = np.mean(ends, axis=0)
+
+        def climbed(space: Space, start: Floats) -> Climb:
+            objective = self._objective(self.rows, space) if few else VecchiaObjective(half, space)
+            return Climb(objective, start).go_on()
+
+        first = climbed(space, start)
+        if self.exact and self.close and np.count_nonzero(space.kinds == "lengthscale") > 1:
+            close, apart = Space(space.form, self.units, self.noise_variance, own_deviation=CLOSE_DEVIATION), first
+            if apart.log_evidence(close) > apart.log_evidence(space) - DOUBT:
+                second = climbed(close, apart.free)
+                if second.log_evidence(close) > apart.log_evidence(space) + EVIDENCE:
+                    first, space = second, close
         climb = Climb(VecchiaObjective(whole, space, self.tails), first.free)
         if not self.exact:
             return climb.go_on()

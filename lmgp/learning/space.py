@@ -16,8 +16,8 @@ from lmgp.learning.forms import Form
 # Weak Gaussian priors on logarithms, in the units of the data, keep the lengthscale of a column that says nothing
 # finite, and the noise of near-copies above zero. Their standard deviation: 3 is a factor of 20. The logarithm of a
 # lengthscale is a sum: of what all have in common, with this standard deviation, and of what those of its part, those
-# of its column, and it alone have, each with the second one.
-PRIOR_DEVIATION, OWN_DEVIATION = 3.0, 1.0
+# of its column, and it alone have, each with the second one; or with the third one, where few rows ask for it.
+PRIOR_DEVIATION, OWN_DEVIATION, CLOSE_DEVIATION = 3.0, 1.0, 0.25
 # The median of the noise variance, in variances of y. Other medians: √d standard deviations of the column for a
 # lengthscale, the variance of y for a variance.
 MEDIAN_NOISE = 0.1
@@ -166,6 +166,8 @@ class Space:
         A noise variance that is given.
     least_noise : float, default=1e-8
         In variances of y.
+    own_deviation : float, default=1.0
+        Of the prior: the standard deviation of what each part, each column and each lengthscale have of their own.
 
     Raises
     ------
@@ -174,9 +176,14 @@ class Space:
     """
 
     def __init__(
-        self, form: Form, units: Units, given_noise: float | None = None, least_noise: float = LEAST_NOISE
+        self,
+        form: Form,
+        units: Units,
+        given_noise: float | None = None,
+        least_noise: float = LEAST_NOISE,
+        own_deviation: float = OWN_DEVIATION,
     ) -> None:
-        self.form, self.units, self.given_noise = form, units, given_noise
+        self.form, self.units, self.given_noise, self.own_deviation = form, units, given_noise, own_deviation
         columns = units.columns if form.ard else units.shared
         of_theta, of_kind = parameter_units(form.kernel, columns, units.variance)
         log_units, ranges = np.log(of_theta), np.log([RANGES[kind] for kind in of_kind]).reshape(-1, 2)
@@ -236,7 +243,7 @@ class Space:
     @cached_property
     def prior_information(self) -> Floats:
         """The inverse of the prior covariance: minus the second derivatives of the logarithm of the prior density."""
-        own, common = OWN_DEVIATION**2, PRIOR_DEVIATION**2
+        own, common = self.own_deviation**2, PRIOR_DEVIATION**2
         covariance: Floats = common * np.eye(len(self.bounds))
         (scales,) = np.nonzero(self.kinds == "lengthscale")
         parts, columns = self.labels[scales].T

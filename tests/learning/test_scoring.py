@@ -457,3 +457,32 @@ def test_where_float64_has_no_factor_the_value_is_none_and_the_climb_goes_around
     assert np.isnan(at.value)
     assert objective.value(space.median) == -np.inf
     np.testing.assert_allclose(at.gradient, space.log_prior(space.median)[1])
+
+
+@pytest.mark.parametrize("own_deviation", [1.0, 0.25, 3.0])
+def test_the_evidence_of_a_quadratic_likelihood_is_its_integral_over_the_prior(own_deviation: float) -> None:
+    # At the optimum of one prior, for that prior and for others.
+    rows = drawn(TRUTHS["gaussian"])
+    spaces = [
+        Space(make_form("matern12+matern52", True, 2), Units.of(rows, True), own_deviation=own)
+        for own in (1.0, own_deviation)
+    ]
+    rng, k = np.random.default_rng(0), len(spaces[0].bounds)
+    root = rng.normal(size=(k, k))
+    centre, precision = spaces[0].median + 0.3 * rng.normal(size=k), root @ root.T + 0.1 * np.eye(k)
+
+    class Quadratic(ExactObjective):
+        def start_at(self, free: Floats) -> None:
+            pass
+
+        def __call__(self, free: Floats) -> Point:
+            prior, slope = self.space.log_prior(free)
+            value = float(multivariate_normal(centre, np.linalg.inv(precision)).logpdf(free))
+            gradient = precision @ (centre - free) + slope
+            return Point(value + prior, gradient, np.array([value]), lambda: precision + self.space.prior_information)
+
+    by_prior = spaces[0].prior_information
+    optimum = np.linalg.solve(precision + by_prior, precision @ centre + by_prior @ spaces[0].median)
+    spread = np.linalg.inv(precision) + np.linalg.inv(spaces[1].prior_information)
+    expected = float(multivariate_normal(centre, spread).logpdf(spaces[1].median))
+    assert Climb(Quadratic(rows, spaces[0]), optimum).log_evidence(spaces[1]) == pytest.approx(expected, rel=1e-9)

@@ -17,8 +17,8 @@ from lmgp.learning import scoring
 from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free, make_form
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.search import LENGTHSCALES, NOISES, Optimum, Search
-from lmgp.learning.space import LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, Units
+from lmgp.learning.search import EVIDENCE, LENGTHSCALES, NOISES, Optimum, Search
+from lmgp.learning.space import CLOSE_DEVIATION, LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, OWN_DEVIATION, Units
 from lmgp.posteriors.likelihood import ExactLikelihood
 from tests.learning.conftest import Draw
 
@@ -96,6 +96,38 @@ class TestExactLikelihood:
         root = np.linalg.cholesky(np.linalg.inv(expected))
         relative = np.linalg.eigvalsh(root.T @ found.information @ root)
         assert 0.6 < relative.min() <= relative.max() < 1.6
+
+
+class TestPrior:
+    """Whether lengthscales are taken to be close to each other, by the evidence of few rows."""
+
+    FORM = make_form("matern12+matern52", True, 20)
+
+    @pytest.mark.parametrize("n", [300, 600])
+    def test_lengthscales_of_noise_are_close_to_each_other(self, n: int) -> None:
+        rng = np.random.default_rng(0)
+        plain = search(rng.normal(size=(n, 20)), rng.normal(size=n), exact=True)
+        apart, close = plain.optimum(self.FORM), replace(plain, close=True).optimum(self.FORM)
+        assert (apart.space.own_deviation, close.space.own_deviation) == (OWN_DEVIATION, CLOSE_DEVIATION)
+        spreads = [np.ptp(np.log(one.hyperparameters[0].metric(20))) for one in (close, apart)]
+        assert spreads[0] < 0.5 < 1.0 < spreads[1]
+        gain = np.subtract(*(Climb(one.objective, one.free).log_evidence(one.space) for one in (close, apart)))
+        assert gain > EVIDENCE
+
+    @pytest.mark.parametrize("n", [300, 600])
+    def test_those_of_a_function_of_two_columns_are_not(self, n: int) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(n, 20))
+        plain = search(X, np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n), exact=True)
+        found = replace(plain, close=True).optimum(self.FORM)
+        assert found.space.own_deviation == OWN_DEVIATION
+        np.testing.assert_array_equal(found.free, plain.optimum(self.FORM).free)
+
+    def test_weak_evidence_for_it_does_not_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng = np.random.default_rng(0)
+        closer = replace(search(rng.normal(size=(300, 20)), rng.normal(size=300), exact=True), close=True)
+        monkeypatch.setattr(searching, "EVIDENCE", 50.0)
+        assert closer.optimum(self.FORM).space.own_deviation == OWN_DEVIATION
 
 
 @pytest.mark.usefixtures("small")
