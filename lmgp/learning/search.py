@@ -145,24 +145,13 @@ class Search:
         n_positions = min(len(self.rows), MOST_POSITIONS)
         n_neighbors = min(MOST_NEIGHBORS, math.isqrt(MOST_SQUARES // n_positions))
         half, whole = (self._likelihood(self.rows, n_positions, n_neighbors // divisor) for divisor in DIVISORS)
-        few = self.exact and len(self.rows) <= FIRST_ROWS
         if not self.exact:
             # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
             small = Space(space.form, self.units, self.noise_variance, LEAST_SCALE)
             ends = parallel_map(lambda sample: Climb(self._objective(sample, small), start).go_on().free, samples)
             start = np.mean(ends, axis=0)
-
-        def climbed(space: Space, start: Floats) -> Climb:
-            objective = self._objective(self.rows, space) if few else VecchiaObjective(half, space)
-            return Climb(objective, start).go_on()
-
-        first = climbed(space, start)
-        if self.exact and self.close and np.count_nonzero(space.kinds == "lengthscale") > 1:
-            close, apart = Space(space.form, self.units, self.noise_variance, own_deviation=CLOSE_DEVIATION), first
-            if apart.log_evidence(close) > apart.log_evidence(space) - DOUBT:
-                second = climbed(close, apart.free)
-                if second.log_evidence(close) > apart.log_evidence(space) + EVIDENCE:
-                    first, space = second, close
+        first = self._first(space, half, start)
+        space = first.space
         climb = Climb(VecchiaObjective(whole, space, self.tails), first.free)
         if not self.exact:
             return climb.go_on()
@@ -175,6 +164,24 @@ class Search:
         last = Climb(exact, first.free)
         # All rows together may have no Cholesky factor where those near to each have one.
         return (last if math.isfinite(last.at.value) else Climb(exact, start)).go_on()
+
+    def _first(self, space: Space, half: VecchiaLikelihood, start: Floats) -> Climb:
+        """Climb Vecchia's likelihood, or the exact one of few rows, with the prior that the rows ask for."""
+        few = self.exact and len(self.rows) <= FIRST_ROWS
+
+        def climbed(space: Space, start: Floats) -> Climb:
+            objective = self._objective(self.rows, space) if few else VecchiaObjective(half, space)
+            return Climb(objective, start).go_on()
+
+        apart = climbed(space, start)
+        if not (self.exact and self.close and np.count_nonzero(space.kinds == "lengthscale") > 1):
+            return apart
+        close = Space(space.form, self.units, self.noise_variance, own_deviation=CLOSE_DEVIATION)
+        evidence = apart.log_evidence(space)
+        if apart.log_evidence(close) < evidence - DOUBT:
+            return apart
+        second = climbed(close, apart.free)
+        return second if second.log_evidence(close) > evidence + EVIDENCE else apart
 
     def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
         """Return the best of the starting points, by the exact likelihoods of samples."""
