@@ -22,9 +22,8 @@ from lmgp.utils.progress import TRIED, silent, stage
 # By the likelihood of this number of rows, of which there are at least five for each slope, a trend is tried. Of fewer
 # rows than the last number, an average over hyper-parameters is worth more, which no trend has.
 SAMPLE, ROWS_OF_EACH, FEWEST = 300, 5, 100
-# Columns are tried whose slope is at least this number of standard errors, if their trend gains this number of nats,
-# which is very strong evidence by Kass and Raftery (1995).
-SIGNIFICANT, EVIDENCE = 3.0, 5.0
+# A trend is tried if it gains this number of nats, which is very strong evidence by Kass and Raftery (1995).
+EVIDENCE = 5.0
 # Slopes are those of at most this number of rows, by the exact process.
 MOST_ROWS = 1000
 # Single rows gain at least this many nats each: a trend that they do not tell matters in large gaps alone, and there it
@@ -36,9 +35,9 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
     """Say in which columns a linear trend is likely, by 300 rows.
 
     A kernel is learned from these rows, and another one from what a linear function of all columns leaves of them. The
-    trend is that in the columns whose slopes, by generalised least squares beside the second kernel, are at least three
-    times their standard errors. It is likely where it gains five nats by the extended Bayesian information criterion:
-    beside what its slopes gain by chance, the logarithm of the number of choices of as many columns is taken off.
+    columns of the trend, those whose slopes are most significant by generalised least squares beside the second kernel,
+    are as many as gain most by the extended Bayesian information criterion: beside what slopes gain by chance, the
+    logarithm of the number of choices of as many columns is taken off. The trend is likely where it gains five nats.
 
     Parameters
     ----------
@@ -73,15 +72,18 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
             without, beside = parallel_map(lambda each: learn_rows(each, settings), (some, residuals))
     except InputError:  # y is linear to the last digits
         return None
-    slopes = Process(beside, trend, some).significance
-    kept = [of for of in places if slopes[np.isin(columns, of)].max() >= SIGNIFICANT]
-    if not kept or not without.kernel.can("metric"):
+    squares = np.square(Process(beside, trend, some).significance)
+    gains = np.array([squares[np.isin(columns, of)].sum() for of in places])
+    order, n_places = np.argsort(-gains, kind="stable"), len(places)
+    n_slopes = np.cumsum([0, *(len(places[i]) for i in order)])
+    choices = np.array([math.log(math.comb(n_places, k)) for k in range(n_places + 1)])
+    by_chance = 0.5 * n_slopes * math.log(len(some)) + choices
+    n_kept = int(np.argmax(0.5 * np.append(0.0, np.cumsum(gains[order])) - by_chance))
+    if n_kept == 0 or not without.kernel.can("metric"):
         return None
-    found = np.concatenate(kept)
-    trend = Trend.of(some, found, None)
-    before, after = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
-    by_chance = 0.5 * (trend.n_columns - 1) * math.log(len(some)) + math.log(math.comb(len(places), len(kept)))
-    return found if after.log_likelihood - before.log_likelihood - by_chance > EVIDENCE else None
+    found = np.concatenate([places[i] for i in np.sort(order[:n_kept])])
+    before, after = Process(without, CONSTANT_TREND, some), Process(beside, Trend.of(some, found, None), some)
+    return found if after.log_likelihood - before.log_likelihood - by_chance[n_kept] > EVIDENCE else None
 
 
 def trend_pays(rows: Rows, columns: Indices, without: Learned, beside: Learned, scales: Floats) -> bool:

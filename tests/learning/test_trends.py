@@ -1,5 +1,6 @@
 """Linear trends that earn their place."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -40,9 +41,9 @@ def dense(rows: Rows, others: NDArray[np.intp], index: list[int]) -> tuple[Float
 
 
 def test_numbers_are_those_that_are_stated() -> None:
-    """By 300 rows, five for each slope, a hundred at least; three standard errors, five nats; 1,000 rows, .01 nats."""
+    """By 300 rows, five for each slope, a hundred at least; five nats; 1,000 rows, .01 nats."""
     assert (trends.SAMPLE, trends.ROWS_OF_EACH, trends.FEWEST) == (300, 5, 100)
-    assert (trends.SIGNIFICANT, trends.EVIDENCE, trends.MOST_ROWS, trends.LEAST_GAIN) == (3.0, 5.0, 1000, 0.01)
+    assert (trends.EVIDENCE, trends.MOST_ROWS, trends.LEAST_GAIN) == (5.0, 1000, 0.01)
 
 
 class TestProcess:
@@ -123,6 +124,29 @@ class TestLikelyTrend:
         for evidence, likely in ((gain - 1e-6, True), (gain + 1e-6, False)):
             monkeypatch.setattr(trends, "EVIDENCE", evidence)
             assert (likely_trend(rows, EACH, given) is not None) == likely
+
+    @pytest.mark.parametrize(("n_sloping", "weakest"), [(1, 1.0), (3, 1.0), (20, 1.0), (20, 0.0)])
+    def test_takes_as_many_columns_as_the_criterion_is_largest_with(self, n_sloping: int, weakest: float) -> None:
+        """By regressions on each number of columns, beside noise alone; with most of the columns, all may pay."""
+        rng = np.random.default_rng(n_sloping)
+        X = rng.normal(size=(300, 20))
+        slopes = np.where(np.arange(20) < n_sloping, 1.0, 0.0)
+        slopes[-1] *= weakest
+        rows = Rows(X, X @ slopes + rng.normal(size=300))
+        rows = Rows(X, rows.Y - rows.means)
+        given = Settings(MaternKernel(np.full(20, 1e3), 1e-8), noise_variance=1.0)
+        places = [np.array([j]) for j in range(20)]
+        found = likely_trend(rows, places, given)
+        assert found is not None
+        H = np.column_stack((np.ones(300), X))
+        beside = np.linalg.lstsq(H, rows.Y[:, 0], rcond=None)[0][1:] / np.sqrt(np.linalg.inv(H.T @ H).diagonal()[1:])
+        order = np.argsort(-np.abs(beside))
+        criteria = [
+            0.5 * np.square(beside[order[:k]]).sum() - 0.5 * k * np.log(300.0) - np.log(math.comb(20, k))
+            for k in range(21)
+        ]
+        np.testing.assert_array_equal(found, np.sort(order[: np.argmax(criteria)]))
+        assert set(range(n_sloping - 1)) <= set(found.tolist())
 
     def test_takes_a_hundred_rows(self) -> None:
         assert likely_trend(rows_of(99), EACH, Settings("matern52")) is None
