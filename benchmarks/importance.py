@@ -42,8 +42,8 @@ def measured(name, n_rows, data_dir):
     X, y, X_test, y_test, spatial = load(name, data_dir, **SETS[name])
     model = GPRegressor(metric="sphere" if spatial else None, random_state=0)
     fit_s, _ = timed(lambda: model.fit(X, y))
-    rows = model._posterior().rows
-    importance_s, _ = timed(lambda: importances(model._fitted, rows, model._columns, model._coordinates))
+    posterior = model._posterior()
+    importance_s, _ = timed(lambda: importances(model._fitted, posterior.rows, model._table, posterior))
     expected = reference(model, X_test[:n_rows], y_test[:n_rows], np.random.default_rng(7))
     line = {
         "set": name, "rows": len(X), "fit_s": fit_s, "importance_s": importance_s,
