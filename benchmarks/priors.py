@@ -23,7 +23,7 @@ from common import RESULTS, measure_or_redraw, timed, write, write_table
 from quality import SETS, load
 
 SIZES, N_TEST, N_SPLITS, SPLIT = (200, 500, 1000), 2000, 10, ("concrete", "yacht")
-# By how much y is a linear function.
+# What the linear function in y is multiplied by.
 MADE = {"linear, 50 columns": 1.0, "noise, 50 columns": 0.0}
 # The standard deviation of what each part, each column and each lengthscale have of their own.
 PRIORS = {"one a part": 1.0, "¼": 0.25, "½": 0.5, "1": 1.0, "2": 2.0, "independent": None, "1 or ¼": None}
@@ -43,7 +43,7 @@ def learning_with(prior):
     stack = ExitStack()
     if prior == "1 or ¼":
         return stack
-    stack.enter_context(patch.object(search, "EVIDENCE", math.inf))
+    stack.enter_context(patch.object(search, "STRONG_EVIDENCE", math.inf))
     if prior == "independent":
         stack.enter_context(patch.object(space.Space, "prior_information", property(independent)))
     else:

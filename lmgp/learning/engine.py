@@ -160,9 +160,9 @@ def learn(
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what
     all have in common, with a standard deviation of 3, and of what its part of a sum, its column, and it alone have,
-    each with a standard deviation of 1. With ``likelihood="auto"`` and up to `max_learning_rows` rows, it is a quarter
-    where the evidence for that is three nats or more, by Laplace's approximation: then columns that say little do not
-    differ by chance.
+    each with a standard deviation of 1. With ``likelihood="auto"`` and up to `max_learning_rows` rows, these three
+    standard deviations are ¼ where the evidence for that is more than three nats, by Laplace's approximation: then the
+    lengthscales of columns that say little do not differ by chance.
 
     Of several kernels, the one is taken that predicts best what is left out: 1,000 rows, each predicted from the
     nearest others, and whole neighbourhoods.
@@ -324,6 +324,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
         rows = _sample(rows, settings)
     units = Units.of(rows, settings.standardize, settings.groups)
     free = settings.likelihood != "exact" and settings.noise_variance is None and rows.n_targets == 1
+    # What compares likelihoods asks for the exact one, with one prior.
     close = settings.likelihood == "auto"
     search = Search(rows, units, settings.noise_variance, exact, settings.draw, settings.tails and free, close)
     optima = parallel_map(search.optimum, tried)

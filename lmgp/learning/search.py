@@ -43,10 +43,10 @@ MOST_POSITIONS, MOST_NEIGHBORS, MOST_SQUARES = 20_000, 64, 40_000_000
 # The exact likelihood, which takes normal errors, is climbed in place of the second; up to `FIRST_ROWS` rows of the
 # first.
 DIVISORS = 2, 1
-# Of few rows, lengthscales are taken to be close to each other where the evidence for it is the first number of nats,
-# which is strong by Kass and Raftery (1995); tried where a quadratic likelihood says that it is at most the second
-# number against it.
-EVIDENCE, DOUBT = 3.0, 10.0
+# Few rows are learned from with the prior of close lengthscales where the evidence for it is the first number of nats,
+# which is strong by Kass and Raftery (1995). Where the evidence against it, by a quadratic likelihood, is more than the
+# second number, it is not tried.
+STRONG_EVIDENCE, HOPELESS = 3.0, 10.0
 
 
 class Optimum(NamedTuple):
@@ -178,10 +178,10 @@ class Search:
             return apart
         close = Space(space.form, self.units, self.noise_variance, own_deviation=CLOSE_DEVIATION)
         evidence = apart.log_evidence(space)
-        if apart.log_evidence(close) < evidence - DOUBT:
+        if apart.log_evidence(close) < evidence - HOPELESS:
             return apart
-        second = climbed(close, apart.free)
-        return second if second.log_evidence(close) > evidence + EVIDENCE else apart
+        together = climbed(close, apart.free)
+        return together if together.log_evidence(close) > evidence + STRONG_EVIDENCE else apart
 
     def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
         """Return the best of the starting points, by the exact likelihoods of samples."""

@@ -72,18 +72,18 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
             without, beside = parallel_map(lambda each: learn_rows(each, settings), (some, residuals))
     except InputError:  # y is linear to the last digits
         return None
-    squares = np.square(Process(beside, trend, some).significance)
-    gains = np.array([squares[np.isin(columns, of)].sum() for of in places])
+    of_slopes = 0.5 * np.square(Process(beside, trend, some).significance)
+    gains = np.array([of_slopes[np.isin(columns, of)].sum() for of in places])
     order, n_places = np.argsort(-gains, kind="stable"), len(places)
     n_slopes = np.cumsum([0, *(len(places[i]) for i in order)])
-    choices = np.array([math.log(math.comb(n_places, k)) for k in range(n_places + 1)])
-    by_chance = 0.5 * n_slopes * math.log(len(some)) + choices
-    n_kept = int(np.argmax(0.5 * np.append(0.0, np.cumsum(gains[order])) - by_chance))
+    n_choices = [math.comb(n_places, k) for k in range(n_places + 1)]
+    by_chance = 0.5 * n_slopes * math.log(len(some)) + [math.log(number) for number in n_choices]
+    n_kept = int(np.argmax(np.append(0.0, np.cumsum(gains[order])) - by_chance))
     if n_kept == 0 or not without.kernel.can("metric"):
         return None
-    found = np.concatenate([places[i] for i in np.sort(order[:n_kept])])
-    before, after = Process(without, CONSTANT_TREND, some), Process(beside, Trend.of(some, found, None), some)
-    return found if after.log_likelihood - before.log_likelihood - by_chance[n_kept] > EVIDENCE else None
+    kept = np.concatenate([places[i] for i in np.sort(order[:n_kept])])
+    before, after = Process(without, CONSTANT_TREND, some), Process(beside, Trend.of(some, kept, None), some)
+    return kept if after.log_likelihood - before.log_likelihood - by_chance[n_kept] > EVIDENCE else None
 
 
 def trend_pays(rows: Rows, columns: Indices, without: Learned, beside: Learned, scales: Floats) -> bool:

@@ -17,7 +17,7 @@ from lmgp.learning import scoring
 from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free, make_form
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.search import EVIDENCE, LENGTHSCALES, NOISES, Optimum, Search
+from lmgp.learning.search import LENGTHSCALES, NOISES, STRONG_EVIDENCE, Optimum, Search
 from lmgp.learning.space import CLOSE_DEVIATION, LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, OWN_DEVIATION, Units
 from lmgp.posteriors.likelihood import ExactLikelihood
 from tests.learning.conftest import Draw
@@ -112,21 +112,33 @@ class TestPrior:
         spreads = [np.ptp(np.log(one.hyperparameters[0].metric(20))) for one in (close, apart)]
         assert spreads[0] < 0.5 < 1.0 < spreads[1]
         gain = np.subtract(*(Climb(one.objective, one.free).log_evidence(one.space) for one in (close, apart)))
-        assert gain > EVIDENCE
+        assert gain > STRONG_EVIDENCE
 
     @pytest.mark.parametrize("n", [300, 600])
-    def test_those_of_a_function_of_two_columns_are_not(self, n: int) -> None:
-        rng = np.random.default_rng(0)
+    def test_those_of_a_function_of_two_columns_are_not(self, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """And no second climb is made to say so, but where that is never taken to be hopeless."""
+        rng, deviations, go_on = np.random.default_rng(0), list[float](), Climb.go_on
+
+        def spy(climb: Climb, *arguments: float, **named: float) -> Climb:
+            deviations.append(climb.space.own_deviation)
+            return go_on(climb, *arguments, **named)
+
+        monkeypatch.setattr(Climb, "go_on", spy)
         X = rng.normal(size=(n, 20))
         plain = search(X, np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n), exact=True)
-        found = replace(plain, close=True).optimum(self.FORM)
-        assert found.space.own_deviation == OWN_DEVIATION
-        np.testing.assert_array_equal(found.free, plain.optimum(self.FORM).free)
+        expected = plain.optimum(self.FORM)
+        for hopeless, second in ((searching.HOPELESS, False), (math.inf, True)):
+            monkeypatch.setattr(searching, "HOPELESS", hopeless)
+            deviations.clear()
+            optimum = replace(plain, close=True).optimum(self.FORM)
+            assert (CLOSE_DEVIATION in deviations) == second
+            assert optimum.space.own_deviation == OWN_DEVIATION
+            np.testing.assert_array_equal(optimum.free, expected.free)
 
     def test_weak_evidence_for_it_does_not_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rng = np.random.default_rng(0)
         closer = replace(search(rng.normal(size=(300, 20)), rng.normal(size=300), exact=True), close=True)
-        monkeypatch.setattr(searching, "EVIDENCE", 50.0)
+        monkeypatch.setattr(searching, "STRONG_EVIDENCE", 50.0)
         assert closer.optimum(self.FORM).space.own_deviation == OWN_DEVIATION
 
 
