@@ -1,8 +1,8 @@
 """Many columns: how many of them should have lengthscales of their own.
 
-Made rows with standard normal columns and a noise of .1 beside functions of one, two and ten columns, of all, and
-of one direction. `GPRegressor(noise="normal")` with 5, 20 and 40 columns that have lengthscales of their own, and with
-all of them, on 1,000 further rows.
+Made rows with standard normal columns and a noise of .1 beside functions of one, two and ten columns, of all, of one
+direction, and of none. `GPRegressor(noise="normal")` with no, 5, 20 and all columns that have lengthscales of their
+own, and with as many as it chooses, on 1,000 further rows.
 
     python benchmarks/columns.py [--draws 3] [--sizes 300x500 ...]
     python benchmarks/columns.py --redraw  # the table alone, from the results
@@ -17,22 +17,25 @@ from itertools import product
 import numpy as np
 from common import RESULTS, timed, write, write_table
 
-SIZES, OWN, ALL = ("300x500", "1000x60", "20000x100"), (5, 20, 40), 10**9
+from lmgp import GPRegressor
+from lmgp.learning import engine, screening
+
+SIZES = "300x500", "1000x60", "20000x100"
+# The numbers that are tried; of fewer columns than the last one, all have lengthscales of their own.
+NUMBERS = {"none": (0,), "5": (5,), "20": (20,), "all": (10**9,), "chosen": screening.NUMBERS}
 FUNCTIONS = {
     "one column": lambda X: np.sin(2.0 * X[:, 3]),
     "two columns": lambda X: np.sin(X[:, 0]) + 0.5 * X[:, 1],
     "ten columns": lambda X: np.sin(X[:, :5]).sum(axis=1) + X[:, 5] * X[:, 6] + 0.5 * X[:, 7:10].sum(axis=1),
     "all columns": lambda X: 1.5 * np.sin(X).sum(axis=1) / np.sqrt(X.shape[1]),
+    "no column": lambda X: np.zeros(len(X)),
     "a direction": lambda X: np.sin(2.0 * X @ np.random.default_rng(5).normal(size=X.shape[1]) / np.sqrt(X.shape[1])),
 }
 
 
 def run(size, function, draw, own):
-    from lmgp import GPRegressor
-    from lmgp.learning import engine, screening
-
     engine.REMEMBERED.clear()  # which knows nothing of this number
-    screening.OWN_COLUMNS = own
+    screening.NUMBERS = NUMBERS[own]
     n, d = map(int, size.split("x"))
     rng = np.random.default_rng(draw)
     X = rng.normal(size=(n + 1000, d))
@@ -43,19 +46,19 @@ def run(size, function, draw, own):
         "size": size, "function": function, "draw": draw, "own": own,
         "nlpd": float(-predicted.logpdf(y[n:]).mean() - np.log(y[n:].std())),
         "rmse": float(np.sqrt(np.mean(np.square(predicted.mean() - y[n:]))) / y[n:].std()),
-        "learning_s": round(model.learning_.seconds, 2), "fit_s": round(seconds, 2),
+        "n_own": model.learning_.chosen.n_own, "learning_s": round(model.learning_.seconds, 2),
+        "fit_s": round(seconds, 2),
     }  # fmt: skip
 
 
 def write_page():
     """Put the table into the page, between its marks: means over draws, NLPD and seconds to learn."""
     runs = json.loads((RESULTS / "columns.json").read_text())
-    owns = (*OWN, ALL)
-    heading = "".join(f" {own} | s |" for own in (*OWN, "all"))
-    lines = [f"| rows, columns | function of |{heading}", f"|---|---|{'---:|---:|' * len(owns)}"]
+    heading = "".join(f" {own} | s |" for own in NUMBERS)
+    lines = [f"| rows, columns | function of |{heading}", f"|---|---|{'---:|---:|' * len(NUMBERS)}"]
     for size, function in product((size for size in SIZES if size in runs), FUNCTIONS):
         cells = []
-        for own in owns:
+        for own in NUMBERS:
             some = [one for one in runs[size] if (one["function"], one["own"]) == (function, own)]
             means = [np.mean([one[score] for one in some]) for score in ("nlpd", "learning_s")]
             cells.append(f"{means[0]:.2f} | {means[1]:.2g}" if some else "- | -")
@@ -68,7 +71,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--own", nargs="+", type=int, default=[*OWN, ALL])
+    parser.add_argument("--own", nargs="+", choices=NUMBERS, default=list(NUMBERS))
     parser.add_argument("--redraw", action="store_true", help="only write the table of what is in the results")
     args = parser.parse_args()
     for size in () if args.redraw else args.sizes:

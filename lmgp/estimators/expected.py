@@ -4,9 +4,9 @@ from lmgp.data import Rows
 from lmgp.estimators.rows_left_out import FEWEST_IN_REGIONS, MOST_ROWS
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, forms_of
-from lmgp.learning.screening import OWN_COLUMNS
-from lmgp.learning.search import MOST_NEIGHBORS, MOST_POSITIONS, MOST_SQUARES
-from lmgp.learning.trends import SAMPLE
+from lmgp.learning.screening import NUMBERS
+from lmgp.learning.search import FIRST_ROWS, MOST_NEIGHBORS, MOST_POSITIONS, MOST_SQUARES
+from lmgp.learning.trends import ROWS_OF_EACH, SAMPLE
 
 # Seconds on two cores, measured by benchmarks/expected.py: what an entry of a covariance takes for each free number in
 # a whole search for the maximum of an exact likelihood, and of Vecchia's; what a row takes that is predicted without
@@ -27,21 +27,23 @@ def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: b
     chooses : bool
         Whether a trend and a model are chosen.
     """
-    n, n_free = len(rows), 1
+    n, n_free, n_screened = len(rows), 1, 0
     for form in forms_of(rows, settings):
-        n_free += min(form.n_free, len(form.parts) * (OWN_COLUMNS + 2))
+        most = len(form.parts) * (NUMBERS[-1] + 2)
+        n_free += min(form.n_free, most)
+        n_screened += form.n_free if form.n_free > most else 0
 
     def by_exact_likelihood(n_rows: int) -> float:
-        return EXACT * n_free * n_rows**2
+        return EXACT * (n_free * n_rows**2 + n_screened * min(n_rows, FIRST_ROWS) ** 2)
 
-    if n <= settings.max_learning_rows:
-        learning = by_exact_likelihood(n)
-    else:
+    learning = by_exact_likelihood(min(n, FIRST_ROWS) if n > settings.max_learning_rows else n)
+    if n > settings.max_learning_rows:
         n_positions = min(n, MOST_POSITIONS)
-        learning = VECCHIA * n_free * min(n_positions * MOST_NEIGHBORS**2, MOST_SQUARES)
+        learning += VECCHIA * n_free * min(n_positions * MOST_NEIGHBORS**2, MOST_SQUARES)
     # A kernel is learned from a sample with and without a trend, and then one from all rows.
-    by_names = chooses and not isinstance(settings.kernel, Kernel)
-    stages = {"trend": 2.0 * by_exact_likelihood(min(n, SAMPLE))} if by_names else {}
+    enough = min(n, SAMPLE) >= ROWS_OF_EACH * (rows.X.shape[1] + 1)
+    trend = chooses and enough and not isinstance(settings.kernel, Kernel)
+    stages = {"trend": 2.0 * by_exact_likelihood(min(n, SAMPLE))} if trend else {}
     stages["learning"] = learning
     if chooses:
         stages |= {"choosing": CHOICE if n > FEWEST_IN_REGIONS else 0.0, "fitting": FITTING}

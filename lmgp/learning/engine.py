@@ -114,7 +114,7 @@ def learn(
         ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
     ard : bool or "auto", default="auto"
         Whether columns have lengthscales of their own; "auto" is True. Where rows are few, the prior draws the
-        lengthscales together; of more than 20 columns, 20 have their own.
+        lengthscales together; of more than 20 columns, at most 20 have their own.
     noise_variance : float, optional
         In squared units of y; learned if not given.
     likelihood : {"auto", "exact", "vecchia"}, default="auto"
@@ -149,13 +149,12 @@ def learn(
     -----
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
     which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
-    kernel has one. Of more than 20 columns, those keep lengthscales of their own of which the likelihood asks most, by
-    its slope there, for a shorter one; all others share one. From 1,000 rows on, half of them are chosen again by the
-    slope that other rows have at the optimum of 500. Of more than `max_learning_rows` rows, the likelihood is
-    Vecchia's, of at most 20,000 rows, each given the 44 nearest rows before it in a random order, and up to 64 of
-    them where there are fewer rows. It is climbed from the mean of four kernels, each learned from 500 rows,
-    with half of these neighbours first, and then with all. Of eight and more columns, a random sample of
-    1,048,576 rows stands for more of them.
+    kernel has one. Of more than 20 columns, 0, 1, 2, 5, 10 or 20 have lengthscales of their own, and all others share
+    one: as many as have the largest evidence of up to 500 rows, less the logarithm of the number of choices of as many
+    columns. Of more than `max_learning_rows` rows, the likelihood is Vecchia's, of at most 20,000 rows, each given the
+    44 nearest rows before it in a random order, and up to 64 of them where there are fewer rows. It is climbed from the
+    mean of four kernels, each learned from 500 rows, with half of these neighbours first, and then with all. Of eight
+    and more columns, a random sample of 1,048,576 rows stands for more of them.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what

@@ -1,16 +1,24 @@
 """Screening of many columns: which of them have lengthscales of their own."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from lmgp.data import Floats, Indices
-from lmgp.learning.scoring import ExactObjective
+from lmgp.data import Floats, Indices, Rows, sampling
+from lmgp.learning.scoring import Climb, ExactObjective
 from lmgp.learning.space import Space
+from lmgp.posteriors.vecchia import VecchiaLikelihood
+from lmgp.utils.parallel import parallel_map
 
-# At most this number of columns have lengthscales of their own.
-OWN_COLUMNS = 20
+# Of more columns than the last of these numbers, as many have lengthscales of their own as is likeliest.
+NUMBERS = 0, 1, 2, 5, 10, 20
+# Each climb takes at most this number of steps: lengthscales need not be exact to be compared.
+STEPS = 20
+# The neighbours of each row in the Vecchia likelihood whose information steers these climbs.
+NEIGHBORS = 10
 
 
 class Screening(NamedTuple):
@@ -21,65 +29,82 @@ class Screening(NamedTuple):
     space : Space
     start : ndarray of shape (n_free,)
         A point there.
-    places : ndarray of int
-        Which of its numbers each number of the space of all lengthscales has become.
-    own : ndarray of int
-        The columns with lengthscales of their own.
+    n_own : int or None
+        The number of columns with lengthscales of their own; None where all have them, or none was to have them.
     """
 
     space: Space
     start: Floats
-    places: Indices
-    own: Indices
-
-    def shorter_half(self, free: Floats, full: Space) -> Indices:
-        """Return the half of the columns that have the shortest lengthscales of their own in any part."""
-        scales, columns = _lengthscales(full)
-        least = np.full(columns.max() + 1, np.inf)
-        np.minimum.at(least, columns, free[self.places][scales])
-        half: Indices = self.own[np.argsort(least[self.own], kind="stable")[: OWN_COLUMNS // 2]]
-        return half
+    n_own: int | None = None
 
 
-def screened(objective: ExactObjective, start: Floats, stay: Indices | None = None) -> Screening:
+def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) -> Screening:
     """Let most of many columns share a lengthscale in each part of a named form.
 
-    Those columns have lengthscales of their own of which shorter ones raise the likelihood most, by its slope. All
-    others share one, in their standard deviations.
+    Climbs by samples of the rows, in which each column has one lengthscale for all parts, rank the columns by the mean
+    of its logarithm. Then the first of this ranking have lengthscales of their own, and all others share one, in their
+    standard deviations: as many as have the largest evidence, by Laplace's approximation, less the logarithm of the
+    number of choices of as many columns, for the best of many columns are better by chance.
 
     Parameters
     ----------
-    objective : ExactObjective
-        Of some rows.
+    samples : sequence of Rows
+        Of the rows that are to be learned from; the first one tells the evidence.
+    space : Space
+        Of all lengthscales.
     start : ndarray of shape (n_free,)
-        In the space of all lengthscales, where the slope is taken.
-    stay : ndarray of int, optional
-        Columns that have lengthscales of their own, whatever the slope.
+        Where the climb begins.
+    n_rows : int
+        The number of all rows, for which the evidence is to stand.
 
     Returns
     -------
     Screening
-        With the same point to start from, but that columns which share a lengthscale have that of the first of them.
+        The same space and start, where columns are few, or the kernel has no metric.
+
+    References
+    ----------
+    J. Chen and Z. Chen, *Extended Bayesian Information Criteria for Model Selection with Large Model Spaces*,
+    Biometrika 95, 2008.
     """
-    space = objective.space
-    scales, columns = _lengthscales(space)
-    candidates = np.unique(columns)
-    if len(candidates) <= OWN_COLUMNS or not space.form.named:
-        return Screening(space, start, np.arange(len(start)), candidates)
-    slopes = np.bincount(columns, objective(start).gradient[scales])[candidates]
-    if stay is not None:
-        slopes[np.isin(candidates, stay)] = -np.inf
-    own = candidates[np.argsort(slopes, kind="stable")[:OWN_COLUMNS]]
-    parts, shared, behind = space.labels[scales, 0], ~np.isin(columns, own), np.arange(len(start))
-    for part in np.unique(parts[shared]):
-        of_part = scales[shared & (parts == part)]
-        behind[of_part] = of_part[0]
-    kept, index = np.unique(behind, return_inverse=True)
-    form = replace(space.form, ties=index[space.form.ties])
-    return Screening(Space(form, space.units, space.given_noise), start[kept], index, own)
-
-
-def _lengthscales(space: Space) -> tuple[Indices, Indices]:
-    """Return which numbers of a space are lengthscales, and the column of each."""
     (scales,) = np.nonzero(space.kinds == "lengthscale")
-    return scales, space.labels[scales, 1]
+    parts, columns = space.labels[scales].T
+    candidates, of_column = np.unique(columns, return_inverse=True)
+    n = len(candidates)
+    if n <= NUMBERS[-1] or not (space.form.named and space.form.kernel.can("metric")):
+        return Screening(space, start)
+
+    def climbed(rows: Rows, labels: Indices, start: Floats) -> tuple[Climb, Floats]:
+        """Climb where lengthscales of one label are one number; return the end in the space of all, too."""
+        tied, start, places = _tied(space, scales, labels, start)
+        likelihood = VecchiaLikelihood(rows, len(rows), NEIGHBORS, sampling())
+        climb = Climb(ExactObjective(rows, tied, likelihood), start).go_on(STEPS)
+        return climb, climb.free[places]
+
+    ends = np.mean(parallel_map(lambda rows: climbed(rows, of_column, start)[1], samples), axis=0)
+    lengthscales = np.empty(n)
+    lengthscales[of_column] = ends[scales]
+    rank = np.argsort(np.argsort(lengthscales, kind="stable"))
+
+    def score(number: int) -> tuple[float, int, Floats]:
+        climb, free = climbed(samples[0], np.minimum(rank, number)[of_column], ends)
+        evidence = climb.log_evidence(climb.space, n_rows / len(samples[0]))
+        return evidence - math.log(math.comb(n, number)), number, free
+
+    _, n_own, free = max(parallel_map(score, NUMBERS), key=lambda scored: scored[0])
+    labels = np.minimum(rank, n_own)[of_column] + (n_own + 1) * parts
+    return Screening(*_tied(space, scales, labels, free)[:2], n_own)
+
+
+def _tied(space: Space, scales: Indices, labels: Indices, start: Floats) -> tuple[Space, Floats, Indices]:
+    """Let lengthscales of one label be one number, at first the mean of their logarithms.
+
+    Returns the space, the point there, and which of its numbers each number of the space of all lengthscales is.
+    """
+    _, first, of_label = np.unique(labels, return_index=True, return_inverse=True)
+    start, behind = start.copy(), np.arange(len(start))
+    start[scales] = (np.bincount(of_label, start[scales]) / np.bincount(of_label))[of_label]
+    behind[scales] = scales[first[of_label]]
+    kept, places = np.unique(behind, return_inverse=True)
+    form = replace(space.form, ties=places[space.form.ties])
+    return Space(form, space.units, space.given_noise), start[kept], places

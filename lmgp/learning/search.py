@@ -15,7 +15,7 @@ from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.screening import OWN_COLUMNS, screened
+from lmgp.learning.screening import screened
 from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, Space, Units
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.vecchia import VecchiaLikelihood
@@ -29,10 +29,6 @@ LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
 # The Vecchia likelihood of all rows is climbed from the mean of the ends of climbs by this number of samples of as many
 # rows, each of which is overfitted by itself.
 N_SAMPLES = 4
-# Where there are many columns, those that have lengthscales of their own are chosen again by at most this number of
-# further rows.
-SCREENING_ROWS = 1000
-
 # Positions and neighbours of the Vecchia likelihood whose information steers a climb of the exact one of so few rows.
 INFORMATION = 500, 30
 # The Vecchia likelihood of all rows has at most this number of positions, of as many neighbours each. Its cost grows
@@ -119,23 +115,15 @@ class Search:
         """Maximise the likelihood, from the best of some starting points."""
         begin, space = perf_counter(), Space(form, self.units, self.noise_variance)
         order = sampling(self.draw).permutation(len(self.rows))
-        size, n_samples = min(FIRST_ROWS, len(order)), 1 if self.exact or len(order) <= FIRST_ROWS else N_SAMPLES
+        size, n_samples = min(FIRST_ROWS, len(order)), N_SAMPLES if len(order) > FIRST_ROWS else 1
         samples = [self.rows.take(np.roll(order, -first)[:size]) for first in range(0, n_samples * size, size)]
-        some, further = samples[0], self.rows.take(order[size:][:SCREENING_ROWS])
-        start = self._start(space, samples)
-        screening = screened(ExactObjective(some, space), start)
-        if screening.space is not space and len(further) >= len(some) and space.form.kernel.can("metric"):
-            # What a column adds to others shows beside these alone, and to rows that have not been climbed by.
-            ended = Climb(self._objective(some, screening.space), screening.start).go_on().free
-            stay = screening.shorter_half(ended, space)
-            screening = screened(ExactObjective(further, space), ended[screening.places], stay)
-        space, start = screening.space, screening.start
+        start = self._start(space, samples[:1] if self.exact else samples)
+        space, start, n_own = screened(samples, space, start, len(self.rows))
         climb = self._climbed(space, samples, start)
         free, objective, value = climb.free, climb.objective, climb.value / climb.objective.n_rows
         trial = Trial(
-            form.name, form.ard, len(free), objective.name, objective.n_rows, objective.n_neighbors, value,
-            objective.standard_error(climb.at.terms), seconds=perf_counter() - begin,
-            n_own=0 if space.form is form else OWN_COLUMNS,
+            form.name, form.ard and n_own != 0, len(free), objective.name, objective.n_rows, objective.n_neighbors,
+            value, objective.standard_error(climb.at.terms), seconds=perf_counter() - begin, n_own=n_own or 0,
         )  # fmt: skip
         return Optimum(climb.space, free, tried_kernel(trial), climb.converged, objective)
 

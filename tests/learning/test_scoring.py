@@ -459,9 +459,11 @@ def test_where_float64_has_no_factor_the_value_is_none_and_the_climb_goes_around
     np.testing.assert_allclose(at.gradient, space.log_prior(space.median)[1])
 
 
-@pytest.mark.parametrize("own_deviation", [1.0, 0.25, 3.0])
-def test_the_evidence_of_a_quadratic_likelihood_is_its_integral_over_the_prior(own_deviation: float) -> None:
-    # At the optimum of one prior, for that prior and for others.
+@pytest.mark.parametrize(("own_deviation", "copies"), [(1.0, 1.0), (0.25, 1.0), (3.0, 1.0), (1.0, 7.5), (0.25, 2.0)])
+def test_the_evidence_of_a_quadratic_likelihood_is_its_integral_over_the_prior(
+    own_deviation: float, copies: float
+) -> None:
+    # At the optimum of one prior, for that prior and for others; of rows that count several times, a power of it.
     rows = drawn(TRUTHS["gaussian"])
     spaces = [
         Space(make_form("matern12+matern52", True, 2), Units.of(rows, True), own_deviation=own)
@@ -483,6 +485,10 @@ def test_the_evidence_of_a_quadratic_likelihood_is_its_integral_over_the_prior(o
 
     by_prior = spaces[0].prior_information
     optimum = np.linalg.solve(precision + by_prior, precision @ centre + by_prior @ spaces[0].median)
-    spread = np.linalg.inv(precision) + np.linalg.inv(spaces[1].prior_information)
+    spread = np.linalg.inv(copies * precision) + np.linalg.inv(spaces[1].prior_information)
     expected = float(multivariate_normal(centre, spread).logpdf(spaces[1].median))
-    assert Climb(Quadratic(rows, spaces[0]), optimum).log_evidence(spaces[1]) == pytest.approx(expected, rel=1e-9)
+    # A power of a normal density is one of a smaller covariance, but for a factor.
+    log_norm = float(np.linalg.slogdet(precision / (2.0 * np.pi))[1])
+    expected += 0.5 * (copies - 1.0) * log_norm - 0.5 * k * np.log(copies)
+    evidence = Climb(Quadratic(rows, spaces[0]), optimum).log_evidence(spaces[1], copies)
+    assert evidence == pytest.approx(expected, rel=1e-9)
