@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: compare test test-slow check docs fuzz coverage mutation figures gallery notebooks clean
 
 # Benchmarks that draw figures and write tables of the pages from their kept results.
-REDRAWN := columns fast_prediction few_rows kernel_sgd learning localized priors quality residual rows_left_out sameness seasons sizes \
+REDRAWN := columns fast_prediction few_rows kernel_sgd kriging learning localized priors quality residual rows_left_out sameness seasons sizes \
 	sparse_taylor spectral spherical tables trends
 
 compare: .venv/.package

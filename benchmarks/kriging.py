@@ -13,20 +13,21 @@ both solve for all training rows; PyKrige for the means of each place, and for a
 
     pip install pykrige==1.7.3 gstools==1.7.0
     python benchmarks/kriging.py [--only same compare] [--repeats 3] [--data-dir DIR] [--shared] [--quick]
+    python benchmarks/kriging.py --redraw  # the table alone, from the results
 
-Writes benchmarks/results/kriging.json: every run, and the environment.
+Writes benchmarks/results/kriging.json, every run and the environment, and the table in docs/kriging_measured.md.
 """
 
 import argparse
+import json
 import warnings
 from copy import copy
 from time import process_time
 
-import gstools
 import numpy as np
+import pandas as pd
 import torch
-from common import timed, write
-from pykrige.ok import OrdinaryKriging
+from common import RESULTS, timed, write, write_table
 from sklearn.pipeline import make_pipeline
 
 from lmgp import ExactGPRegressor, GPRegressor, MaternKernel, SphericalCoordinates, load_dataset
@@ -34,6 +35,12 @@ from lmgp.kernels.sphere import EARTH_RADIUS
 from lmgp.metrics import coverage, crps, nlpd, rmse
 
 SETS = {"uk_flats": "uk_flats_2020-12", "modis": "modis_lst"}
+POINTS = {"uk_flats": "flats", "modis": "temperatures"}
+NAMES = {
+    "GPRegressor": "`GPRegressor`",
+    "GPRegressor, linear trend": "`GPRegressor`, linear trend",
+    "PyKrige, 6 lags, all rows": "PyKrige, 6 lags, rows kept",
+}
 SIZES = (1_000, 2_000)
 N_NEW = 1_000
 SHARED = "other work ran on the machine at the same time: seconds are upper bounds"
@@ -72,11 +79,15 @@ def ours(problem, **options):
 def pykrige_of(problem, **options):
     """Ordinary kriging whose nugget is noise: new points may lie on given ones, and two rows at one place."""
     X, y = problem.X, problem.y
+    from pykrige.ok import OrdinaryKriging
+
     shared = {"variogram_model": "exponential", "coordinates_type": "geographic", "exact_values": False}
     return OrdinaryKriging(X[:, 0] % 360, X[:, 1], y, **shared, **options)
 
 
 def gstools_of(problem, model):
+    import gstools
+
     places = problem.X[:, 1], problem.X[:, 0]
     return gstools.krige.Ordinary(model, places, problem.y, exact=False, cond_err="nugget", pseudo_inv=False)
 
@@ -90,6 +101,8 @@ def of_pykrige(problem, **options):
 
 
 def of_gstools(problem, edges=None):
+    import gstools
+
     places = problem.X[:, 1], problem.X[:, 0]
     model = gstools.Exponential(latlon=True, geo_scale=EARTH_RADIUS)
     centres, gamma = gstools.vario_estimate(places, problem.y, edges, latlon=True, geo_scale=EARTH_RADIUS)
@@ -137,6 +150,8 @@ def scored(method, problem, seed):
 
 def same(args):
     """Differences from the exact process with an intercept that is estimated, at its learned hyper-parameters."""
+    import gstools
+
     for name in SETS:
         problem = Problem(name, 1_000, 0, args.data_dir)
         model = make_pipeline(
@@ -176,6 +191,27 @@ def compare(args):
 PARTS = {"same": same, "compare": compare}
 
 
+def write_page():
+    """Put the table into the page, between its marks: means over the splits."""
+    runs = pd.DataFrame(json.loads((RESULTS / "kriging.json").read_text())["compare"])
+    scores = ["rmse", "nlpd", "crps", "coverage", "processor_seconds"]
+    means = runs.groupby(["set", "n_rows", "method"], sort=False)[scores].mean()
+    lines = [
+        "| points | training rows | method | RMSE | NLPD | CRPS | coverage of 95% | processor seconds |",
+        "|---|---:|---|---:|---:|---:|---:|---:|",
+    ]
+    for (points, n_rows), methods in means.groupby(level=["set", "n_rows"], sort=False):
+        place = f"{POINTS[points]} | {n_rows:,}"
+        for (_, _, method), mean in methods.iterrows():
+            density = f"{mean.nlpd:.2f}" if mean.nlpd < 1e8 else "> 10⁸"
+            lines.append(
+                f"| {place} | {NAMES.get(method, method)} | {mean.rmse:.3f} | {density} | {mean.crps:.3f} | "
+                f"{mean.coverage:.0%} | {mean.processor_seconds:.1f} |"
+            )
+            place = " | "
+    write_table("kriging_measured.md", "kriging", lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
@@ -183,7 +219,13 @@ def main():
     parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
     parser.add_argument("--shared", action="store_true", help="keep with the results that other work ran, too")
     parser.add_argument("--quick", action="store_true", help="few rows, once, to see that it works; keeps nothing")
+    parser.add_argument("--redraw", action="store_true", help="only write the table of what is in the results")
     args = parser.parse_args()
+    if args.redraw:
+        write_page()
+        return
+    import gstools
+
     args.repeats = 1 if args.quick else args.repeats
     warnings.filterwarnings("ignore", category=FutureWarning)
     more = {"threads": torch.get_num_threads(), "gstools": gstools.__version__} | (
@@ -195,6 +237,8 @@ def main():
             results.append(result)
             if not args.quick:  # at once: what is there when a run is stopped is kept
                 write("kriging", {part: results}, **more)
+    if not args.quick:
+        write_page()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
 # The Vecchia likelihood of all rows is climbed from the mean of the ends of climbs by this number of samples of as many
 # rows, each of which is overfitted by itself.
 N_SAMPLES = 4
+
 # Positions and neighbours of the Vecchia likelihood whose information steers a climb of the exact one of so few rows.
 INFORMATION = 500, 30
 # The Vecchia likelihood of all rows has at most this number of positions, of as many neighbours each. Its cost grows
