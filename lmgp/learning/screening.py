@@ -67,33 +67,43 @@ def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) 
     J. Chen and Z. Chen, *Extended Bayesian Information Criteria for Model Selection with Large Model Spaces*,
     Biometrika 95, 2008.
     """
-    (scales,) = np.nonzero(space.kinds == "lengthscale")
-    parts, columns = space.labels[scales].T
-    candidates, of_column = np.unique(columns, return_inverse=True)
-    n = len(candidates)
+    scales, parts, columns = _lengthscales(space)
+    n = len(np.unique(columns))
     if n <= NUMBERS[-1] or not (space.form.named and space.form.kernel.can("metric")):
         return Screening(space, start)
-
-    def climbed(rows: Rows, labels: Indices, start: Floats) -> tuple[Climb, Floats]:
-        """Climb where lengthscales of one label are one number; return the end in the space of all, too."""
-        tied, start, places = _tied(space, scales, labels, start)
-        likelihood = VecchiaLikelihood(rows, len(rows), NEIGHBORS, sampling())
-        climb = Climb(ExactObjective(rows, tied, likelihood), start).go_on(STEPS)
-        return climb, climb.free[places]
-
-    ends = np.mean(parallel_map(lambda rows: climbed(rows, of_column, start)[1], samples), axis=0)
+    ends = np.mean(parallel_map(lambda rows: climbed_together(rows, space, start), samples), axis=0)
     lengthscales = np.empty(n)
-    lengthscales[of_column] = ends[scales]
+    lengthscales[columns] = ends[scales]
     rank = np.argsort(np.argsort(lengthscales, kind="stable"))
 
     def score(number: int) -> tuple[float, int, Floats]:
-        climb, free = climbed(samples[0], np.minimum(rank, number)[of_column], ends)
+        climb, free = _climbed(samples[0], space, np.minimum(rank, number)[columns], ends)
         evidence = climb.log_evidence(climb.space, n_rows / len(samples[0]))
         return evidence - math.log(math.comb(n, number)), number, free
 
     _, n_own, free = max(parallel_map(score, NUMBERS), key=lambda scored: scored[0])
-    labels = np.minimum(rank, n_own)[of_column] + (n_own + 1) * parts
+    labels = np.minimum(rank, n_own)[columns] + (n_own + 1) * parts
     return Screening(*_tied(space, scales, labels, free)[:2], n_own)
+
+
+def climbed_together(rows: Rows, space: Space, start: Floats) -> Floats:
+    """Climb the likelihood of some rows where each column has one lengthscale for all parts; return the end."""
+    return _climbed(rows, space, _lengthscales(space)[2], start)[1]
+
+
+def _climbed(rows: Rows, space: Space, labels: Indices, start: Floats) -> tuple[Climb, Floats]:
+    """Climb where lengthscales of one label are one number; return the end in the space of all, too."""
+    tied, start, places = _tied(space, _lengthscales(space)[0], labels, start)
+    likelihood = VecchiaLikelihood(rows, len(rows), NEIGHBORS, sampling())
+    climb = Climb(ExactObjective(rows, tied, likelihood), start).go_on(STEPS)
+    return climb, climb.free[places]
+
+
+def _lengthscales(space: Space) -> tuple[Indices, Indices, Indices]:
+    """Return which numbers of a space are lengthscales, and the part and the column of each, counted from 0."""
+    (scales,) = np.nonzero(space.kinds == "lengthscale")
+    parts, columns = space.labels[scales].T
+    return scales, parts, np.unique(columns, return_inverse=True)[1]
 
 
 def _tied(space: Space, scales: Indices, labels: Indices, start: Floats) -> tuple[Space, Floats, Indices]:

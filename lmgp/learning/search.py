@@ -15,7 +15,7 @@ from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.screening import screened
+from lmgp.learning.screening import climbed_together, screened
 from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, Space, Units
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.vecchia import VecchiaLikelihood
@@ -44,6 +44,9 @@ DIVISORS = 2, 1
 # which is strong by Kass and Raftery (1995). Where the evidence against it, by a quadratic likelihood, is more than the
 # second number, it is not tried.
 STRONG_EVIDENCE, HOPELESS = 3.0, 10.0
+# Below this noise variance, in variances of y, a likelihood of few rows has summits far apart: a smooth function may be
+# left to a rough part. Then a climb is tried that starts where parts have the same lengthscales.
+LITTLE_NOISE = 1e-3
 
 
 class Optimum(NamedTuple):
@@ -121,6 +124,12 @@ class Search:
         start = self._start(space, samples[:1] if self.exact else samples)
         space, start, n_own = screened(samples, space, start, len(self.rows))
         climb = self._climbed(space, samples, start)
+        parted = len(form.parts) > 1 and form.named and form.kernel.can("metric")
+        if self.exact and parted and space.noise_variance(climb.free) < LITTLE_NOISE * self.units.variance:
+            # What is higher with fewer free numbers lies on the slope of a higher summit.
+            together = climbed_together(samples[0], space, start)
+            if climb.objective.value(together) > climb.at.value:
+                climb = self._climbed(space, samples, together)
         free, objective, value = climb.free, climb.objective, climb.value / climb.objective.n_rows
         trial = Trial(
             form.name, form.ard and n_own != 0, len(free), objective.name, objective.n_rows, objective.n_neighbors,

@@ -18,7 +18,7 @@ from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free, make_form
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.search import LENGTHSCALES, NOISES, STRONG_EVIDENCE, Optimum, Search
-from lmgp.learning.space import CLOSE_DEVIATION, LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, OWN_DEVIATION, Units
+from lmgp.learning.space import CLOSE_DEVIATION, LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, OWN_DEVIATION, Space, Units
 from lmgp.posteriors.likelihood import ExactLikelihood
 from tests.learning.conftest import Draw
 
@@ -140,6 +140,57 @@ class TestPrior:
         closer = replace(search(rng.normal(size=(300, 20)), rng.normal(size=300), exact=True), close=True)
         monkeypatch.setattr(searching, "STRONG_EVIDENCE", 50.0)
         assert closer.optimum(self.FORM).space.own_deviation == OWN_DEVIATION
+
+
+def friedman(noise: float, n: int = 200) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(0)
+    X = 2.0 * rng.uniform(size=(n, 5))
+    y = 10.0 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20.0 * (X[:, 2] - 0.5) ** 2 + 10.0 * X[:, 3] + 5.0 * X[:, 4]
+    return X, y + noise * y.std() * rng.normal(size=n)
+
+
+class TestLittleNoise:
+    def test_a_smooth_function_is_not_left_to_a_rough_part(self) -> None:
+        # Each part alone is a case of the sum, but for the least variance of the others.
+        trying = search(*friedman(0.0), exact=True)
+        alone = [trying.optimum(make_form(name, True, 5)).trial.log_likelihood for name in ("matern52", "gaussian")]
+        optimum = trying.optimum(make_form("matern12+matern52+gaussian", True, 5))
+        assert optimum.trial.log_likelihood > max(alone) + 0.5
+        kernel, noise = optimum.hyperparameters
+        assert noise < 1e-6 * trying.units.variance
+        rough, *_ = kernel.terms
+        assert rough[0].prior_variance() < 1e-3 * kernel.prior_variance()
+
+    @pytest.mark.parametrize(
+        ("noise", "form", "exact"),
+        [
+            (0.1, "matern12+gaussian", True),  # enough noise
+            (0.0, "gaussian", True),  # one part
+            (0.0, "matern12+gaussian", False),  # by Vecchia's likelihood
+        ],
+    )
+    def test_else_parts_that_share_lengthscales_are_not_climbed(
+        self, noise: float, form: str, exact: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(searching, "climbed_together", None)
+        search(*friedman(noise), exact=exact).optimum(make_form(form, True, 5))
+
+    @pytest.mark.parametrize(("lower", "n_climbs"), [(False, 2), (True, 1)])
+    def test_only_what_is_higher_with_shared_lengthscales_is_climbed_from(
+        self, lower: bool, n_climbs: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        starts: list[Floats] = []
+        climbed = Search._climbed
+
+        def counted(trying: Search, space: Space, samples: Sequence[Rows], start: Floats) -> Climb:
+            starts.append(start)
+            return climbed(trying, space, samples, start)
+
+        monkeypatch.setattr(Search, "_climbed", counted)
+        if lower:
+            monkeypatch.setattr(searching, "climbed_together", lambda rows, space, start: start)
+        search(*friedman(0.0), exact=True).optimum(make_form("matern12+matern52+gaussian", True, 5))
+        assert len(starts) == n_climbs
 
 
 @pytest.mark.usefixtures("small")
