@@ -154,7 +154,9 @@ def learn(
     columns. Of more than `max_learning_rows` rows, the likelihood is Vecchia's, of at most 20,000 rows, each given the
     44 nearest rows before it in a random order, and up to 64 of them where there are fewer rows. It is climbed from the
     mean of four kernels, each learned from 500 rows, with half of these neighbours first, and then with all. Of eight
-    and more columns, a random sample of 1,048,576 rows stands for more of them.
+    and more columns, a random sample of 1,048,576 rows stands for more of them. Where a noise variance below a
+    thousandth of the variance of y was learned, the exact likelihood of a sum is climbed again from where its parts
+    share their lengthscales, if that is likelier.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what

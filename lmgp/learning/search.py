@@ -44,8 +44,8 @@ DIVISORS = 2, 1
 # which is strong by Kass and Raftery (1995). Where the evidence against it, by a quadratic likelihood, is more than the
 # second number, it is not tried.
 STRONG_EVIDENCE, HOPELESS = 3.0, 10.0
-# Below this noise variance, in variances of y, a likelihood of few rows has summits far apart: a smooth function may be
-# left to a rough part. Then a climb is tried that starts where parts have the same lengthscales.
+# Below this noise variance, in variances of y, summits of the exact likelihood may be far apart, and a climb ends where
+# a rough part has what a smooth one explains better. Then it is climbed where parts share their lengthscales, too.
 LITTLE_NOISE = 1e-3
 
 
@@ -124,8 +124,8 @@ class Search:
         start = self._start(space, samples[:1] if self.exact else samples)
         space, start, n_own = screened(samples, space, start, len(self.rows))
         climb = self._climbed(space, samples, start)
-        parted = len(form.parts) > 1 and form.named and form.kernel.can("metric")
-        if self.exact and parted and space.noise_variance(climb.free) < LITTLE_NOISE * self.units.variance:
+        several_parts = form.named and len(form.parts) > 1 and form.kernel.can("metric")
+        if self.exact and several_parts and space.noise_variance(climb.free) < LITTLE_NOISE * self.units.variance:
             # What is higher with fewer free numbers lies on the slope of a higher summit.
             together = climbed_together(samples[0], space, start)
             if climb.objective.value(together) > climb.at.value:
