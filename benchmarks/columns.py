@@ -1,8 +1,8 @@
 """Many columns: how many of them should have lengthscales of their own.
 
 Made rows with standard normal columns and a noise of .1 beside functions of one, two and ten columns, of all, of one
-direction, and of none. `GPRegressor(noise="normal")` with no, 5, 20 and all columns that have lengthscales of their
-own, and with as many as it chooses, on 1,000 further rows.
+direction, and of none. `GPRegressor(noise="normal")` is fitted with lengthscales of their own for none, 5, 20 and all
+of the columns, and for as many as the evidence chooses, and predicts 1,000 further rows.
 
     python benchmarks/columns.py [--draws 3] [--sizes 300x500 ...]
     python benchmarks/columns.py --redraw  # the table alone, from the results

@@ -30,7 +30,7 @@ class Screening(NamedTuple):
     start : ndarray of shape (n_free,)
         A point there.
     n_own : int or None
-        The number of columns with lengthscales of their own; None where all have them, or none was to have them.
+        The number of columns with lengthscales of their own; None where nothing was screened.
     """
 
     space: Space
@@ -53,7 +53,7 @@ def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) 
     space : Space
         Of all lengthscales.
     start : ndarray of shape (n_free,)
-        Where the climb begins.
+        Where the climbs that rank the columns begin.
     n_rows : int
         The number of all rows, for which the evidence is to stand.
 
@@ -71,7 +71,7 @@ def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) 
     n = len(np.unique(columns))
     if n <= NUMBERS[-1] or not (space.form.named and space.form.kernel.can("metric")):
         return Screening(space, start)
-    ends = np.mean(parallel_map(lambda rows: climbed_together(rows, space, start), samples), axis=0)
+    ends = np.mean(parallel_map(lambda rows: end_with_shared_lengthscales(rows, space, start), samples), axis=0)
     lengthscales = np.empty(n)
     lengthscales[columns] = ends[scales]
     rank = np.argsort(np.argsort(lengthscales, kind="stable"))
@@ -86,7 +86,7 @@ def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) 
     return Screening(*_tied(space, scales, labels, free)[:2], n_own)
 
 
-def climbed_together(rows: Rows, space: Space, start: Floats) -> Floats:
+def end_with_shared_lengthscales(rows: Rows, space: Space, start: Floats) -> Floats:
     """Climb the likelihood of some rows where each column has one lengthscale for all parts; return the end."""
     return _climbed(rows, space, _lengthscales(space)[2], start)[1]
 

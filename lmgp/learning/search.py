@@ -15,7 +15,7 @@ from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.screening import climbed_together, screened
+from lmgp.learning.screening import end_with_shared_lengthscales, screened
 from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, Space, Units
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.vecchia import VecchiaLikelihood
@@ -127,9 +127,9 @@ class Search:
         several_parts = form.named and len(form.parts) > 1 and form.kernel.can("metric")
         if self.exact and several_parts and space.noise_variance(climb.free) < LITTLE_NOISE * self.units.variance:
             # What is higher with fewer free numbers lies on the slope of a higher summit.
-            together = climbed_together(samples[0], space, start)
-            if climb.objective.value(together) > climb.at.value:
-                climb = self._climbed(space, samples, together)
+            end = end_with_shared_lengthscales(samples[0], space, start)
+            if climb.objective.value(end) > climb.at.value:
+                climb = self._climbed(space, samples, end)
         free, objective, value = climb.free, climb.objective, climb.value / climb.objective.n_rows
         trial = Trial(
             form.name, form.ard and n_own != 0, len(free), objective.name, objective.n_rows, objective.n_neighbors,

@@ -49,7 +49,6 @@ class TestScreened:
     def test_is_the_same_space_where_nothing_is_to_be_shared(self, d: int, ard: bool, name: str) -> None:
         screening, space = screening_of(rows_of(d), ard=ard, name=name)
         assert screening.space is space
-        assert screening.start is not None
         np.testing.assert_array_equal(screening.start, space.median)
         assert screening.n_own is None
 

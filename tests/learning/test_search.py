@@ -172,7 +172,7 @@ class TestLittleNoise:
     def test_else_parts_that_share_lengthscales_are_not_climbed(
         self, noise: float, form: str, exact: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(searching, "climbed_together", None)
+        monkeypatch.setattr(searching, "end_with_shared_lengthscales", None)
         search(*friedman(noise), exact=exact).optimum(make_form(form, True, 5))
 
     @pytest.mark.parametrize(("lower", "n_climbs"), [(False, 2), (True, 1)])
@@ -188,7 +188,7 @@ class TestLittleNoise:
 
         monkeypatch.setattr(Search, "_climbed", counted)
         if lower:
-            monkeypatch.setattr(searching, "climbed_together", lambda rows, space, start: start)
+            monkeypatch.setattr(searching, "end_with_shared_lengthscales", lambda rows, space, start: start)
         search(*friedman(0.0), exact=True).optimum(make_form("matern12+matern52+gaussian", True, 5))
         assert len(starts) == n_climbs
 
