@@ -1,18 +1,22 @@
-"""Model files: how large they are, and how long they take to load.
+"""Model files: how large they are, and how long they take to load, and to predict one row by the command line.
 
 100,000 made rows of two columns, in an extent of 40 × 40: 2.4 MB of numbers. Kernel and noise are given. Each model is
-saved, and loaded five times in the process that fitted it: the import of the package takes no part in the seconds.
+saved, and loaded five times in the process that fitted it: the import of the package takes no part in the seconds. Five
+processes of ``lmgp predict`` follow, after one that is not counted.
 
     python benchmarks/model_files.py
 
-Writes benchmarks/results/model_files.json, and the table in docs/model_files.md. One thread, a minute.
+Writes benchmarks/results/model_files.json, and the table in docs/model_files.md. One thread, two minutes.
 """
 
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+import pandas as pd
 from common import timed, write, write_table
 from threadpoolctl import threadpool_limits
 
@@ -33,21 +37,36 @@ MODELS = {
 }
 
 
+def predict(path, row):
+    """Predict a row by the command line, in a process of its own."""
+    out = path.with_name("predicted.csv")
+    command = [sys.executable, "-m", "lmgp", "predict", *map(str, (path, row)), "--out", str(out)]
+    subprocess.run(command, check=True, capture_output=True)
+    out.unlink()
+
+
 def main():
     rng = np.random.default_rng(0)
-    X = rng.uniform(0.0, EXTENT, (N_ROWS, 2))
-    y = np.sin(X).sum(axis=1) + 0.3 * rng.standard_normal(N_ROWS)
+    X = pd.DataFrame(rng.uniform(0.0, EXTENT, (N_ROWS, 2)), columns=["east", "north"])
+    y = np.sin(X.to_numpy()).sum(axis=1) + 0.3 * rng.standard_normal(N_ROWS)
     results = []
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
-        path = Path(folder) / "model.lmgp"
+        path, row = (Path(folder) / name for name in ("model.lmgp", "row.csv"))
+        X[:1].to_csv(row, index=False)
         for name, model in MODELS.items():
             model.fit(X, y).save(path)
             seconds = median(timed(lambda: lmgp.load(path))[0] for _ in range(REPEATS))
-            results.append({"model": name, "mb": path.stat().st_size / 1e6, "load_s": seconds})
+            runs = [timed(lambda: predict(path, row))[0] for _ in range(REPEATS + 1)]
+            mb = path.stat().st_size / 1e6
+            results.append({"model": name, "mb": mb, "load_s": seconds, "predict_s": runs[1:]})
             print(results[-1], flush=True)
     write("model_files", {"files": results})
-    lines = [f"| {row['model']} | {row['mb']:.1f} MB | {row['load_s']:.2f} s |" for row in results]
-    write_table("model_files.md", "files", ["| model | file | loaded in |", "|---|---:|---:|", *lines])
+    lines = [
+        f"| {row['model']} | {row['mb']:.1f} MB | {row['load_s']:.2f} s | {median(row['predict_s']):.1f} s |"
+        for row in results
+    ]
+    heading = "| model | file | loaded in | `lmgp predict` of one row |", "|---|---:|---:|---:|"
+    write_table("model_files.md", "files", [*heading, *lines])
 
 
 if __name__ == "__main__":

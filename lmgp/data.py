@@ -209,37 +209,34 @@ class Noise:
         """Whether the missing variance is part of a prediction's variance."""
         return self.approximation != "sor"
 
-    def of_rows(self, rows: Rows, missing: "torch.Tensor | None" = None) -> "torch.Tensor":
+    def of_rows(self, rows: Rows, missing: Floats | None = None) -> Floats:
         """Return the noise variance σᵢ² of each row, shape (n,).
 
         Parameters
         ----------
         rows : Rows
-        missing : Tensor of shape (n,), optional
+        missing : ndarray of shape (n,), optional
             The missing variance; counted where the approximation says so.
         """
-        import torch  # here, so that data sets are read without it
-
-        own = rows.noise_variances
-        noise = torch.full((len(rows),), self.variance, dtype=torch.float64) if own is None else as_tensor(own)
+        noise = np.full(len(rows), self.variance) if rows.noise_variances is None else rows.noise_variances
         return noise + missing if missing is not None and self.counts_missing else noise
 
-    def of_weighted_rows(self, rows: Rows, missing: "torch.Tensor | None" = None) -> "torch.Tensor":
+    def of_weighted_rows(self, rows: Rows, missing: Floats | None = None) -> Floats:
         """Return σᵢ²/wᵢ of each row: w equal rows say as much about f as one with this noise variance."""
         noise = self.of_rows(rows, missing)
-        return noise if rows.weights is None else noise / as_tensor(rows.weights)
+        return noise if rows.weights is None else noise / rows.weights
 
     def mean_precision(self, rows: Rows) -> float:
         """Return the mean of wᵢσ²/σᵢ² over rows: as how many rows with the noise variance σ² one counts."""
         return float((self.variance / self.of_weighted_rows(rows)).mean())
 
-    def relative_precision(self, rows: Rows, missing: "torch.Tensor | None" = None) -> "torch.Tensor | None":
+    def relative_precision(self, rows: Rows, missing: Floats | None = None) -> Floats | None:
         """Return σ²/σᵢ² of each row, shape (n,); None where that is 1 for all."""
         if rows.noise_variances is None and (missing is None or not self.counts_missing):
             return None
         return self.variance / self.of_rows(rows, missing)
 
-    def predicted(self, variance: "torch.Tensor", missing: "torch.Tensor | None") -> "torch.Tensor":
+    def predicted(self, variance: Floats, missing: Floats | None) -> Floats:
         """Return the latent variance of a prediction, with what the map leaves out where that is part of it."""
         return variance if missing is None or not self.predicts_missing else variance + missing
 
@@ -284,9 +281,7 @@ class TargetSums:
         return cls(np.zeros((n_targets, n_targets)), np.zeros(n_targets), 0.0, 0.0, np.zeros(n_targets))
 
     @classmethod
-    def of(
-        cls, rows: Rows, noise: Noise | None = None, missing: "torch.Tensor | None" = None
-    ) -> tuple[Self, Floats | None]:
+    def of(cls, rows: Rows, noise: Noise | None = None, missing: Floats | None = None) -> tuple[Self, Floats | None]:
         """Sum over rows; return the sums, and ρ of each row, shape (n,), None where it is 1 for all.
 
         Parameters
@@ -294,7 +289,7 @@ class TargetSums:
         rows : Rows
         noise : Noise, optional
             Without one, ρ = w.
-        missing : Tensor of shape (n,), optional
+        missing : ndarray of shape (n,), optional
             What a map leaves out of the prior variance of each row.
         """
         Y, weights = rows.Y, rows.weights
@@ -303,10 +298,9 @@ class TargetSums:
         totals = Y.sum(axis=0) if weights is None else weights @ Y
         precision, log_precision = weights, 0.0
         if relative is not None:
-            relative_precision = relative.numpy()
-            logarithms = np.log(relative_precision)
+            logarithms = np.log(relative)
             log_precision = float(logarithms.sum() if weights is None else weights @ logarithms)
-            precision = relative_precision if weights is None else weights * relative_precision
+            precision = relative if weights is None else weights * relative
         products = Y.T @ (Y if precision is None else Y * precision[:, None])
         return cls(products, totals, n, log_precision, products.diagonal().copy()), precision
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lmgp
@@ -51,6 +52,7 @@ LOADED: dict[str, list[str]] = {
     "import lmgp; lmgp.load_dataset('sinc')": ["scipy", "sklearn"],
     "import lmgp; lmgp.ExactGPRegressor, lmgp.TaylorFeatures": ["scipy", "sklearn"],
     "from lmgp.cli import main; main(['info', 'model.lmgp'])": ["scipy", "sklearn"],
+    "import lmgp; lmgp.load('near.lmgp').predict_distribution([[0.5]])": ["numba", "scipy", "sklearn"],
     "import lmgp; lmgp.learn([[0.0], [0.3], [0.7], [1.0]], [0.0, 1.0, 0.5, 0.2])": [
         "numba",
         "scipy",
@@ -65,6 +67,10 @@ def test_an_import_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     model = lmgp.ExactGPRegressor(kernel=lmgp.GaussianKernel(1.0), noise_variance=0.1).fit([[0.0], [1.0]], [0.0, 1.0])
     assert summary(model, {}).facts  # of which the shares of the parts are computed once, and saved
     model.save(tmp_path / "model.lmgp")
+    X = np.linspace(0.0, 1.0, 60)[:, None]
+    near = lmgp.NearestNeighborsGPRegressor(8, kernel=lmgp.GaussianKernel(0.2), noise_variance=0.1, noise="varying")
+    near.fit(X, np.sin(40.0 * X[:, 0])).save(tmp_path / "near.lmgp")
+    assert near.noise_.name == "varying"
     run = subprocess.run(
         [sys.executable, "-c", ONE_AFTER_ANOTHER],
         input=json.dumps(list(LOADED)),

@@ -5,20 +5,19 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
-from sklearn.base import clone
+from scipy.spatial.distance import cdist
 
-from lmgp.data import Floats, Rows
-from lmgp.features.nystroem import NystroemFeatures
-from lmgp.kernels.stationary import MaternKernel
-from lmgp.posteriors.base import Posterior
-from lmgp.recipes import Weights
+from lmgp.data import Floats
+from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.student import Student
 
-# Errors say little about their scale one by one, so that the process is smooth beside its noise: a map of this number
-# of landmarks has all of it, or one for this number of rows, and one lengthscale serves all inputs.
-LANDMARKS, ROWS_OF_EACH = 512, 8
+# Errors say little about their scale one by one, so that the process is smooth beside its noise: this number of
+# landmarks has all of it, or one for this number of rows, and one lengthscale serves all inputs. What is added to the
+# variance of each, 1, lets those that are close be factorised.
+LANDMARKS, ROWS_OF_EACH, ADDED = 512, 8, 1e-9
 # Of inputs in standard deviations. Those that differ in further digits are one place to landmarks: copies of a row have
 # predictions that differ by rounding.
 DIGITS = 6
@@ -34,19 +33,26 @@ class ScaleField:
 
     The inputs are the columns of X, the predicted mean, and the logarithm of the predicted standard deviation, each in
     the standard deviation of the rows that it was fitted to: errors may grow with the size of y, and with the distance
-    to the data.
+    to the data. The kernel is Matérn's of smoothness 3/2, through landmarks.
 
     Attributes
     ----------
-    posterior : Posterior
-        Of log h² less `level`.
+    landmarks : ndarray of shape (m, d + 2)
+        Some inputs, less `centre` and divided by `unit`.
+    coefficients : ndarray of shape (m,)
+        g is `level` and the sum of these times the kernel, of variance 1, between an input and the landmarks.
+    lengthscale, variance : float
+        Of g: its prior variance is in the coefficients.
     centre, unit : ndarray of shape (d + 2,)
         What the inputs are less, and divided by.
     level : float
         Where g returns to far from all rows.
     """
 
-    posterior: Posterior
+    landmarks: Floats
+    coefficients: Floats
+    lengthscale: float
+    variance: float
     centre: Floats
     unit: Floats
     level: float
@@ -79,6 +85,9 @@ class ScaleField:
 
         None takes their place where all errors are equally large, or all inputs equal.
         """
+        from lmgp.features.nystroem import NystroemFeatures  # here, for predictions do without torch
+        from lmgp.kernels.stationary import MaternKernel
+
         inputs = _inputs(X, mean, std)
         centre, unit = inputs.mean(axis=0), inputs.std(axis=0)
         if not unit.any() or np.ptp(np.abs(errors)) == 0.0:
@@ -88,31 +97,34 @@ class ScaleField:
         n_landmarks = min(LANDMARKS, -(-len(errors) // ROWS_OF_EACH))
         counts = np.ones(len(errors)) if weights is None else weights
         places = np.round(scaled, DIGITS) + 0.0  # without the sign of zeros
-        placed = NystroemFeatures(n_landmarks, kernel=MaternKernel(1.0), random_state=0).fit(places)
-        landmarks, student = NystroemFeatures(landmarks=placed.landmarks_), Student.fitted(errors, weights)
+        map_of_places = NystroemFeatures(n_landmarks, kernel=MaternKernel(1.0), random_state=0).fit(places)
+        landmarks, student = map_of_places.landmarks_, Student.fitted(errors, weights)
         lengthscales = [math.sqrt(scaled.shape[1]) * multiple for multiple in LENGTHSCALES]
         modes = parallel_map(
             lambda lengthscale: _Basis.of(scaled, counts, landmarks, lengthscale).mode(errors, student), lengthscales
         )
-        best = max(modes, key=lambda mode: mode.evidence)
-        rows = Rows(scaled, best.targets, weights, np.full(len(errors), best.noise))
-        recipe, rng = Weights(landmarks, approximation="dtc"), np.random.default_rng(0)
-        posterior = recipe.posterior(best.kernel, best.noise, rows, rng)
-        return cls(posterior, centre, unit, best.level), best.student, best.log_scales
+        best, lengthscale = max(zip(modes, lengthscales, strict=True), key=lambda pair: pair[0].evidence)
+        field = cls(landmarks, best.coefficients, lengthscale, best.variance, centre, unit, best.level)
+        return field, best.student, best.log_scales
 
     def log_scale(self, X: Floats, mean: Floats, std: Floats) -> Floats:
         """Return log h of predictions, shape (m,)."""
         scaled = (_inputs(X, mean, std) - self.centre) / self.unit
-        g: Floats = self.level + self.posterior.predict(scaled, False)[0][:, 0]
-        return 0.5 * g
+        log_scales = np.empty(len(scaled))
+
+        def evaluate(part: slice) -> None:
+            covariance = _covariance(scaled[part], self.landmarks, self.lengthscale)
+            log_scales[part] = 0.5 * (self.level + covariance @ self.coefficients)
+
+        parallel_map(evaluate, list(chunks(len(scaled), len(self.landmarks))))
+        return log_scales
 
 
 class _Mode(NamedTuple):
-    """The mode of g for one lengthscale: the regression that leads to it, and the likelihood of the errors there."""
+    """The mode of g for one lengthscale, and the likelihood of the errors there."""
 
-    kernel: MaternKernel
-    targets: Floats
-    noise: float
+    coefficients: Floats
+    variance: float
     level: float
     student: Student
     log_scales: Floats
@@ -121,11 +133,12 @@ class _Mode(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Basis:
-    """A map of the rows for one lengthscale, turned so that its Gram matrix is diagonal.
+    """Nyström features of the rows for one lengthscale, turned so that their Gram matrix is diagonal.
 
     Attributes
     ----------
-    lengthscale : float
+    vectors : ndarray of shape (m, m)
+        What makes the columns of covariances with the landmarks.
     columns : ndarray of shape (n, m)
     eigenvalues : ndarray of shape (m,)
         Of the Gram matrix of weighted rows.
@@ -133,18 +146,18 @@ class _Basis:
         The weights.
     """
 
-    lengthscale: float
+    vectors: Floats
     columns: Floats
     eigenvalues: Floats
     counts: Floats
 
     @classmethod
-    def of(cls, scaled: Floats, counts: Floats, landmarks: NystroemFeatures, lengthscale: float) -> Self:
+    def of(cls, scaled: Floats, counts: Floats, landmarks: Floats, lengthscale: float) -> Self:
         """Map the rows."""
-        features = clone(landmarks).set_params(kernel=MaternKernel(lengthscale))
-        columns: Floats = features.fit_transform(scaled)
-        eigenvalues, vectors = np.linalg.eigh(columns.T @ (counts[:, None] * columns))
-        return cls(lengthscale, columns @ vectors, np.maximum(eigenvalues, 0.0), counts)
+        with_landmarks = _covariance(scaled, landmarks, lengthscale)
+        between = _covariance(landmarks, landmarks, lengthscale) + ADDED * np.eye(len(landmarks))
+        eigenvalues, vectors = eigh(with_landmarks.T @ (counts[:, None] * with_landmarks), between)
+        return cls(vectors, with_landmarks @ vectors, np.maximum(eigenvalues, 0.0), counts)
 
     def mode(self, errors: Floats, student: Student) -> _Mode:
         """Climb to the mode, from one scale for all errors."""
@@ -157,16 +170,16 @@ class _Basis:
             cross = self.columns.T @ (counts * targets)
             variance = self._likeliest(cross, noise)
             shrunk = variance / (noise + variance * self.eigenvalues)
-            mean, own = self.columns @ (shrunk * cross), counts * (squares @ shrunk)
+            coefficients, own = shrunk * cross, counts * (squares @ shrunk)
+            mean = self.columns @ coefficients
             log_scales = 0.5 * (level + (mean - own * targets) / (1.0 - own))
             student = Student.fitted(errors * np.exp(-log_scales), counts)
             g = level + mean
             at_mode = Student(student.degrees).log_density(errors * np.exp(-0.5 * g)) - 0.5 * g
-            evidence = float(counts @ at_mode) + self._log_prior(shrunk * cross, noise, variance)
+            evidence = float(counts @ at_mode) + self._log_prior(coefficients, noise, variance)
             if best is not None and evidence < best.evidence + LEAST_GAIN * len(errors):
                 break
-            kernel = MaternKernel(self.lengthscale, variance)
-            best = _Mode(kernel, targets, noise, level, student, log_scales, evidence)
+            best = _Mode(self.vectors @ coefficients, variance, level, student, log_scales, evidence)
         assert best is not None  # of one step at least
         return best
 
@@ -184,6 +197,13 @@ class _Basis:
         """Return what Laplace's approximation adds to the log likelihood at the mode, but for a constant."""
         log_determinant = float(np.log1p(variance / noise * self.eigenvalues).sum())
         return -0.5 * (log_determinant + float(np.square(coefficients).sum()) / variance)
+
+
+def _covariance(left: Floats, right: Floats, lengthscale: float) -> Floats:
+    """Return Matérn's kernel of smoothness 3/2 and variance 1, shape (n, m)."""
+    r = np.minimum(cdist(left, right) * (math.sqrt(3.0) / lengthscale), 1e3)  # where it is zero
+    covariance: Floats = (1.0 + r) * np.exp(-r)
+    return covariance
 
 
 def _inputs(X: Floats, mean: Floats, std: Floats) -> Floats:

@@ -259,7 +259,7 @@ class Fit:
 
     def in_units(self, rows: Rows, means: Floats, variances: Floats) -> tuple[Rows, Floats, Floats, Floats]:
         """Return rows of z, and their y, means and standard deviations with noise in units of y, (m, t)."""
-        std = np.sqrt(variances + Noise(self.noise_variance).of_rows(rows).numpy())[:, None] * self.scales
+        std = np.sqrt(variances + Noise(self.noise_variance).of_rows(rows))[:, None] * self.scales
         return rows, self.means(rows.X, rows.Y), self.means(rows.X, means), std
 
     @property

@@ -159,7 +159,7 @@ class _Fold:
         if isinstance(process, NearestPosterior):
             process = process.with_neighbors(N_NEIGHBORS)
         means, variances = process.distribution(some.X)
-        return some, some.Y, means, np.sqrt(variances + process.noise.of_rows(some).numpy())[:, None], True
+        return some, some.Y, means, np.sqrt(variances + process.noise.of_rows(some))[:, None], True
 
     def settled(self, degrees: float, variance: float, rounds: int) -> Self:
         """Go on with a σ² for some rounds over the others, which then tell the λ of those that are held."""
@@ -171,7 +171,7 @@ class _Fold:
             process = process.with_weights(_weights(rest, precisions[others]), noise)
         fold = replace(self, process=process, precisions=precisions)
         some, _, means, std, _ = fold.predicted
-        variances = np.square(std[:, 0]) - noise.of_rows(some).numpy()
+        variances = np.square(std[:, 0]) - noise.of_rows(some)
         precisions[self.held] = _precisions(some, means, variances, precisions[self.held], noise, degrees)
         return fold
 
@@ -197,9 +197,9 @@ def _precisions(
     rows: Rows, means: Floats, variances: Floats, precisions: Floats, noise: Noise, degrees: float
 ) -> Floats:
     """Return the mean λ of rows that are predicted without themselves."""
-    errors, scales = rows.Y[:, 0] - means[:, 0], noise.of_rows(rows).numpy()
+    errors, scales = rows.Y[:, 0] - means[:, 0], noise.of_rows(rows)
     for _ in range(STEPS):
-        own = noise.of_weighted_rows(_weighted(rows, precisions)).numpy()
+        own = noise.of_weighted_rows(_weighted(rows, precisions))
         share = own / (variances + own)  # of the error that remains where the row itself has a part
         squares = np.square(share * errors) + variances * share
         precisions = (degrees + 1.0) / (degrees + squares / scales)

@@ -110,7 +110,8 @@ class Statistics:
         missing : Tensor of shape (n,) or None
             What the map leaves out of the prior variance of each row.
         """
-        targets, precision = TargetSums.of(rows, self.source.noise, missing)
+        left_out = None if missing is None else missing.numpy()
+        targets, precision = TargetSums.of(rows, self.source.noise, left_out)
         self.targets = self.targets.combine(targets)
         return None if precision is None else as_tensor(precision)
 

@@ -291,13 +291,8 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         pullback = Pullback(self, X, theta)
         return pullback.covariance.detach(), pullback
 
-    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:
-        """Return the parts of the kernel, with given values of the parameters, where there is compiled code for all.
-
-        Parameters
-        ----------
-        values : mapping of str to Tensor
-            One for each name of `parameters`.
+    def radial_parts(self) -> tuple[RadialPart, ...] | None:
+        """Return the parts of the kernel, where there is compiled code for all.
 
         Returns
         -------

@@ -85,9 +85,8 @@ class ColumnsKernel(ComposedKernel):
     def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
         return self.parts[0].with_pullback(X[..., self.listed], theta)
 
-    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
-        inner = {name.removeprefix("kernel__"): value for name, value in values.items()}
-        parts, listed = self.parts[0].radial_parts(inner), np.array(self.listed)
+    def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        parts, listed = self.parts[0].radial_parts(), np.array(self.listed)
         if parts is None:
             return None
         return tuple(

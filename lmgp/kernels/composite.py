@@ -92,11 +92,6 @@ class ComposedKernel(Kernel):
         for name, part in zip(self._part_names, self.parts, strict=True):
             yield part.covariance(X, Z, _of_part(name, values))
 
-    def _radial(self, values: Mapping[str, Tensor]) -> Iterator[tuple[RadialPart, ...] | None]:
-        """Return what `radial_parts` does for each part."""
-        for name, part in zip(self._part_names, self.parts, strict=True):
-            yield part.radial_parts(_of_part(name, values))
-
 
 class SumKernel(ComposedKernel):
     """The sum k(x, z) = k₁(x, z) + k₂(x, z).
@@ -124,8 +119,8 @@ class SumKernel(ComposedKernel):
         (left, one), (right, other) = self._pullbacks(X, theta)
         return left + right, SumPullback(one, other)
 
-    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
-        left, right = self._radial(values)
+    def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        left, right = (part.radial_parts() for part in self.parts)
         return None if left is None or right is None else (*left, *right)
 
     def metric(self, n_inputs: int) -> Floats:
@@ -212,8 +207,8 @@ class ProductKernel(ComposedKernel):
         (left, one), (right, other) = self._pullbacks(X, theta)
         return left * right, ProductPullback(((left, one), (right, other)))
 
-    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
-        left, right = self._radial(values)
+    def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        left, right = (part.radial_parts() for part in self.parts)
         if left is None or right is None or not all(one.factor for one in (*left[1:], *right[1:])):  # or sums
             return None
         return (*left, right[0]._replace(factor=True), *right[1:])
@@ -290,8 +285,8 @@ class ScaledKernel(ComposedKernel):
         checked_factor(self.factor)
         return super().checked(n_inputs)
 
-    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
-        parts, factor = self.parts[0].radial_parts(_of_part("kernel", values)), float(self.factor)
+    def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        parts, factor = self.parts[0].radial_parts(), float(self.factor)
         if parts is None:
             return None
         return tuple(one if one.factor else one._replace(variance=factor * one.variance) for one in parts)

@@ -79,11 +79,11 @@ class PeriodicKernel(Kernel):
         right = left if Z is X else _on_circles(Z, values)
         return values["variance"] * torch.exp(-0.5 * squared_distances(left, right))
 
-    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
+    def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
         if type(self) is not PeriodicKernel:  # a subclass may be another function
             return None
-        period, lengthscale = values["period"].numpy(), values["lengthscale"].numpy()
-        return (RadialPart("gaussian", lengthscale, float(values["variance"]), 1.0, period=period),)
+        period, lengthscale = (np.asarray(value, dtype=np.float64) for value in (self.period, self.lengthscale))
+        return (RadialPart("gaussian", lengthscale, float(self.variance), 1.0, period=period),)
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         check_parameters(self, n_inputs, ("period", "lengthscale"))

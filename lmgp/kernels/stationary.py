@@ -147,11 +147,11 @@ class StationaryKernel(Kernel):
         pullback = StationaryPullback(self, X, theta)
         return pullback.covariance, pullback
 
-    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
+    def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
         if self.profile is None or "profile" not in vars(type(self)):  # a subclass may be another function
             return None
-        variance, alpha = (float(values[name]) if name in values else 1.0 for name in ("variance", "alpha"))
-        return (RadialPart(self.profile, values["lengthscale"].numpy(), variance, alpha),)
+        lengthscale = np.asarray(self.lengthscale, dtype=np.float64)
+        return (RadialPart(self.profile, lengthscale, float(self.variance), float(getattr(self, "alpha", 1.0))),)
 
     def prior_variance(self) -> float:  # noqa: D102
         return float(self.variance)

@@ -199,7 +199,7 @@ class ExactObjective:
     def _covariance(self, free: Floats) -> Floats:
         """Return the covariance of the targets, noise included."""
         X, noise = as_tensor(self.rows.X), Noise(self.space.noise_variance(free))
-        return self.space.kernel(free).evaluate(X, X).numpy() + np.diag(noise.of_weighted_rows(self.rows).numpy())
+        return self.space.kernel(free).evaluate(X, X).numpy() + np.diag(noise.of_weighted_rows(self.rows))
 
 
 class Climb:

@@ -204,7 +204,7 @@ def gathered(kernel: Kernel, rows: Rows, noise: Noise, side: float) -> Rows:
     cell, counts = numbered(keys)
     if len(counts) > WORTH * len(keys):
         return as_they_are
-    precision = noise.variance / noise.of_weighted_rows(rows).numpy()
+    precision = noise.variance / noise.of_weighted_rows(rows)
     sums: Floats = np.bincount(cell, precision).astype(np.float64)
     # About the mean, so that no digits are lost far from the origin.
     centre = rows.X.mean(axis=0)

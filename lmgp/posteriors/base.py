@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
+from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.errors import InputError, NoEstimateError
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.joint import near_covariance, near_samples
@@ -161,7 +161,7 @@ class Posterior(ABC):
     def without_each(self, rows: Rows) -> tuple[Floats, Floats]:
         """Predict some of the training rows, each without itself; see `leave_one_out`."""
         means, variances = self.distribution(rows.X)
-        return without_itself(rows.Y, means, variances, self.noise.of_weighted_rows(rows).numpy())
+        return without_itself(rows.Y, means, variances, self.noise.of_weighted_rows(rows))
 
     def at(self, kernel: Kernel, noise_variance: float) -> "Posterior | None":
         """Return the posterior of the same rows with other hyper-parameters; None where it takes more than rows."""
@@ -232,8 +232,7 @@ def repetitions(rows: Rows, noise: Noise) -> float:
     """Return −2 times what w equal rows add to the log density of one row with the noise σ²/w, summed over rows."""
     if rows.counts is None:
         return 0.0
-    counts = as_tensor(rows.counts)
-    return float((counts - 1.0) @ (2.0 * math.pi * noise.of_rows(rows)).log() + counts.log().sum())
+    return float((rows.counts - 1.0) @ np.log(2.0 * math.pi * noise.of_rows(rows)) + np.log(rows.counts).sum())
 
 
 def made_for_one_kernel(model: str, what: str) -> InputError:

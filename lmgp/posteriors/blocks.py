@@ -97,7 +97,7 @@ class Blocks(Part):
     @cached_property
     def noise(self) -> Tensor:
         """Their noise variances, shape (n,)."""
-        return self.plan.noise.of_weighted_rows(self.rows)
+        return as_tensor(self.plan.noise.of_weighted_rows(self.rows))
 
     @cached_property
     def mapped(self) -> Tensor:

@@ -83,7 +83,7 @@ class ExactPosterior(Posterior):
         self.kernel, self.noise, self._rows, self.n_rows = kernel, noise, rows, len(rows)
         self._max_memory_gib = max_memory_gib
         X = as_tensor(rows.X)  # at once, so that no prediction has to
-        self.factor = factorise(kernel.evaluate(X, X), noise.of_weighted_rows(rows))
+        self.factor = factorise(kernel.evaluate(X, X), as_tensor(noise.of_weighted_rows(rows)))
 
     @cached_property
     def factor(self) -> Tensor:
@@ -155,7 +155,7 @@ class ExactPosterior(Posterior):
         if is_dense(self.kernel, X):
             return normal_draws(self.covariance(X), n_samples, rng)
         rows = self._rows
-        deviations = np.sqrt(self.noise.of_weighted_rows(rows).numpy())
+        deviations = np.sqrt(self.noise.of_weighted_rows(rows))
         targets, found = np.empty((len(rows), n_samples)), np.empty((len(X), n_samples))
         for index in range(n_samples):
             targets[:, index], found[:, index] = prior_draw(self.kernel, (rows.X, X), rng)
@@ -173,7 +173,7 @@ class ExactPosterior(Posterior):
         O. Dubrule, *Cross Validation of Kriging in a Unique Neighborhood*, Mathematical Geology 15, 1983.
         """
         index = np.arange(self.n_rows) if index is None else index
-        noise, diagonal = self.noise.of_weighted_rows(self._rows).numpy()[index], np.empty(len(index))
+        noise, diagonal = self.noise.of_weighted_rows(self._rows)[index], np.empty(len(index))
         for part in chunks(len(index), self.n_rows):
             some = as_tensor(index[part])
             unit = torch.zeros((self.n_rows, len(some)), dtype=torch.float64)

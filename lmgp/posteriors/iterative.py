@@ -169,7 +169,7 @@ class IterativePosterior(Posterior):
         sizes = NEIGHBORS, block_size, max_memory_gib
         plan = ResidualPlan.fitted(kernel, rows, noise, NystroemFeatures(size), rng, *sizes)
         self._near = plan(plan.forest(rows), np.eye(rows.n_targets))
-        variances, X = noise.of_weighted_rows(rows), as_tensor(rows.X)
+        variances, X = as_tensor(noise.of_weighted_rows(rows)), as_tensor(rows.X)
         products = KernelProducts(
             kernel,
             X.to(self._device),
@@ -222,7 +222,7 @@ class IterativePosterior(Posterior):
         """Predict training rows from all others: with the variance of the nearest rows and the map without each."""
         index = np.arange(self.n_rows) if index is None else index
         _, variances = self._near.leave_one_out(index)
-        noise = self.noise.of_weighted_rows(self._rows).numpy()[index]
+        noise = self.noise.of_weighted_rows(self._rows)[index]
         # Without row i, the mean at it is y − αᵢ/[C⁻¹]ᵢᵢ and the variance, with noise, 1/[C⁻¹]ᵢᵢ.
         return self._rows.Y[index] - self.coefficients.numpy()[index] * (variances + noise)[:, None], variances
 

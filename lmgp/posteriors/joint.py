@@ -58,7 +58,7 @@ def near_covariance(kernel: Kernel, rows: Rows, noise: Noise, X: Floats, varianc
         crossed = own @ kernel.evaluate(some, as_tensor(X)).numpy()
         found -= crossed + crossed.T
         found += (weights @ kernel.evaluate(near, some).numpy()) @ own.T.toarray()
-    found += ((weights * noise.of_weighted_rows(used).numpy()) @ weights.T).toarray()
+    found += ((weights * noise.of_weighted_rows(used)) @ weights.T).toarray()
     return with_variance(found, variance)
 
 
@@ -78,7 +78,7 @@ def near_samples(
         return normal_draws(near_covariance(kernel, rows, noise, X, variance), n_samples, rng)
     weights, used, own = _near_weights(kernel, rows, noise, X)
     found = np.empty((len(X), n_samples))
-    deviations = np.sqrt(noise.of_weighted_rows(used).numpy())
+    deviations = np.sqrt(noise.of_weighted_rows(used))
     for column in found.T:
         (there, here) = prior_draw(kernel, (used.X, X), rng)
         column[:] = here - weights @ (there + deviations * rng.standard_normal(len(used)))
@@ -90,7 +90,7 @@ def _near_weights(kernel: Kernel, rows: Rows, noise: Noise, X: Floats) -> tuple[
     """Return S over the training rows that are used, these rows, and the variance of each error."""
     k, m = min(NEIGHBORS, len(rows)), len(X)
     near, values, variance = np.empty((m, k), dtype=np.intp), np.empty((m, k)), np.empty(m)
-    tree, noises = KDTree(kernel.in_lengthscales(rows.X)), noise.of_weighted_rows(rows)
+    tree, noises = KDTree(kernel.in_lengthscales(rows.X)), as_tensor(noise.of_weighted_rows(rows))
     points, prior = tree_points(kernel, X), kernel.evaluate_diagonal(X)
 
     @no_grad

@@ -64,7 +64,7 @@ class ExactLikelihood:
         """
         rows, n_targets, by_noise = self._rows, self._rows.n_targets, 0.0
         noise = Noise(math.exp(free[-1]))
-        added = noise.of_weighted_rows(rows)
+        added = as_tensor(noise.of_weighted_rows(rows))
         with torch.no_grad():
             covariance, gradient = self._with_pullback(kernel, free[:-1])
             value, by_covariance = log_density(covariance, added, as_tensor(rows.Y))
@@ -79,7 +79,7 @@ class ExactLikelihood:
         rows, noise = self._rows, Noise(math.exp(free[-1]))
         with torch.no_grad():
             covariance, _ = self._with_pullback(kernel, free[:-1])
-            *_, value = _factorised(covariance, noise.of_weighted_rows(rows), as_tensor(rows.Y))
+            *_, value = _factorised(covariance, as_tensor(noise.of_weighted_rows(rows)), as_tensor(rows.Y))
         return float(value) - 0.5 * rows.n_targets * repetitions(rows, noise)
 
     def _with_pullback(self, kernel: Kernel, free: Floats) -> tuple[Tensor, Pullback]:

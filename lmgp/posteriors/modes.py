@@ -1,6 +1,7 @@
 """Equispaced Fourier modes: which ones a kernel needs, transforms between rows and modes, and what solving may take."""
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -27,7 +28,7 @@ from lmgp.posteriors.toeplitz import (
     opposite,
 )
 from lmgp.utils.fitted import digest
-from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.lazy import torch
 from lmgp.utils.memory import check_memory
 
 # The most columns: the number of modes grows with the power of their number.
@@ -473,14 +474,13 @@ class ModePlan:
         """The relative rounding of the sums over rows: it grows with the number of modes of a column."""
         return float(np.finfo(np.float64).eps) * (4.0 * float(self.modes.counts.max()) + 1.0)
 
-    def missing(self, n: int) -> Tensor:
+    def missing(self, n: int) -> Floats:
         """Return the prior variance that the modes leave out of each of n rows."""
-        return torch.full((n,), self.left_out, dtype=torch.float64)
+        return np.full(n, self.left_out)
 
     def noise_of(self, rows: Rows) -> Floats:
         """Return σᵢ²/w of each row, with the prior variance that the modes leave out."""
-        noise: Floats = self.noise.of_weighted_rows(rows, self.missing(len(rows))).numpy()
-        return noise
+        return self.noise.of_weighted_rows(rows, self.missing(len(rows)))
 
     def rows_to_modes(self, X: Floats, strengths: Floats, counts: Indices | None = None) -> Complexes:
         """Return the sums over rows of strengths of shape (b, n), see `sums_over_rows`."""
@@ -549,7 +549,7 @@ class ModeSolve:
         """Take the cheaper way; that over the rows takes a radial kernel, and pays where its iterations are fewer."""
         n_iterations = expected_iterations(modes, kernel, noise_variance, n_rows)
         ways = [cls(False, n_iterations, of_modes(modes, n_iterations))]
-        parts = kernel.radial_parts(kernel.values(None, torch.device("cpu"))) if keeps_rows else None
+        parts = kernel.radial_parts() if keeps_rows else None
         if parts is not None and n_iterations > OVER_ROWS and modes.n_modes > MOST_AT_ONCE:
             small = transform_tolerance(tolerance, noise_variance, kernel)
             cost = of_rows(modes, OVER_ROWS, N_NEIGHBORS, n_rows, kernel, small, COARSE)
@@ -688,8 +688,9 @@ def white(shape: tuple[int, ...], rng: np.random.Generator) -> Complexes:
 
 
 def _threads() -> int:
-    """Return the number of threads: torch's, as far as finufft's OpenMP has as many."""
-    return min([torch.get_num_threads(), *(library.num_threads for library in _openmp())])
+    """Return the number of threads: finufft's, or torch's where it is in use and has fewer."""
+    numbers = [library.num_threads for library in _openmp()]
+    return min([*numbers, torch.get_num_threads()] if "torch" in sys.modules else numbers, default=1)
 
 
 @cache

@@ -115,8 +115,7 @@ class NearestPosterior(Posterior):
             "Use a smaller n_neighbors, or a higher max_memory_gib.",
             max_memory_gib,
         )
-        n_inputs = forest.none.X.shape[1]
-        self._values = kernel.checked(n_inputs).values(None, torch.device("cpu"))
+        kernel.checked(forest.none.X.shape[1])
         self._arithmetic = Arithmetic(device, precision)
         share = share and not self._arithmetic.accelerated
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= MOST * self.n_neighbors
@@ -246,7 +245,7 @@ class NearestPosterior(Posterior):
             if systems is None or near.shape[-1] > MOST:
                 return by_torch(near, tests)
             rows = self._with_targets(self._forest.take(near.ravel()))
-            noise = self.noise.of_weighted_rows(rows).numpy()
+            noise = self.noise.of_weighted_rows(rows)
             enough = rounding * math.sqrt(near.shape[-1]) < SINGLE * float(noise.min(initial=math.inf))
             of_near, by_place = systems.over(rows.X, rows.Y, noise), np.arange(near.size).reshape(near.shape)
             *found, solved = of_near.predict(by_place, tests, variance, enough and near.shape[-1] >= LARGE)
@@ -271,12 +270,11 @@ class NearestPosterior(Posterior):
         """
         place, n, t = self._arithmetic.place, near.shape[-1], self._n_targets
         rows = self._with_targets(self._forest.take(near.ravel()))
-        of_rows = as_tensor(rows.X), self.noise.of_weighted_rows(rows), as_tensor(rows.Y)
+        of_rows = map(as_tensor, (rows.X, self.noise.of_weighted_rows(rows), rows.Y))
         X, noise, given = (values.reshape(*near.shape, *values.shape[1:]).to(place) for values in of_rows)
         own = as_tensor(tests).to(place)
-        values = {name: value.to(place) for name, value in self._values.items()}
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
-        joint = self.kernel.evaluate_at(torch.cat((X, own if near.ndim == 1 else own[:, None]), dim=-2), X, values)
+        joint = self.kernel.evaluate(torch.cat((X, own if near.ndim == 1 else own[:, None]), dim=-2), X)
         factor = factorise(joint[..., :n, :], noise)
         if variance:
             solved = solve_lower(factor, torch.cat((given, joint[..., n:, :].mT), dim=-1))

@@ -74,10 +74,6 @@ class ResidualPosterior(Posterior):
         return BlockCovariance(self._forest, self._factor)
 
     @cached_property
-    def _values(self) -> dict[str, Tensor]:
-        return self.kernel.checked(self._forest.none.X.shape[1]).values(None, torch.device("cpu"))
-
-    @cached_property
     def _systems(self) -> Any:
         from lmgp.posteriors.rowsystems import MOST, RowSystems  # here, for it loads a compiler
 
@@ -87,7 +83,7 @@ class ResidualPosterior(Posterior):
         return RowSystems.of(self.kernel, None, none.X, none.Y, np.empty(0))
 
     def __getstate__(self) -> dict[str, Any]:
-        cached = "covariance_of_rows", "_values", "_systems"
+        cached = "covariance_of_rows", "_systems"
         return {name: value for name, value in vars(self).items() if name not in cached}
 
     @property
@@ -195,7 +191,7 @@ class ResidualPosterior(Posterior):
         if (unsolved := reduction.isnan()).any():  # which torch corrects, or refuses
             some, tests, n = rows[unsolved], as_tensor(X)[unsolved, None], near.shape[1]
             # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
-            joint = self.kernel.evaluate_at(some, torch.cat((some, tests), dim=-2), self._values) - shared[unsolved]
+            joint = self.kernel.evaluate(some, torch.cat((some, tests), dim=-2)) - shared[unsolved]
             factor = factorise(joint[..., :n].contiguous(), noise[unsolved])
             solved = solve_lower(factor, joint[..., n:])
             reduction[unsolved] = solved.square().sum(dim=(-2, -1))

@@ -713,8 +713,7 @@ class RowSystems:
 
         Of `ties`, each says which free number stands behind one of these; none is shared if they are not given.
         """
-        at = None if theta is None else torch.from_numpy(np.array(theta, dtype=np.float64))
-        parts = kernel.radial_parts(kernel.values(at, torch.device("cpu")))
+        parts = (kernel if theta is None else kernel.with_theta(theta)).radial_parts()
         if parts is None:
             return None
         free = np.array([not one.fixed for one in kernel.parameters for _ in range(one.value.size)])

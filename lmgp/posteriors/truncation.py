@@ -76,7 +76,7 @@ def expected_divergence(posterior: "WeightPosterior", X: Floats, beyond: Floats)
     result = np.empty((len(X), posterior.coefficients.shape[1]))
     for part in chunks(len(X), n_columns):
         columns, left_out = posterior.evaluate(X[part])
-        missing = 0.0 if left_out is None else left_out.numpy()
+        missing = 0.0 if left_out is None else left_out
         whitened = posterior.whiten(columns)
         variances = _partial_sums(whitened.square(), sizes)
         represented = _partial_sums(columns.T.square(), sizes)

@@ -121,7 +121,7 @@ def _of_near(
     The number of corners is the first of `NEIGHBORS` that is enough. Each prediction has neighbours of its own: new
     rows are sparse beside the training rows.
     """
-    precisions, d = 1.0 / noise.of_weighted_rows(rows).numpy(), rows.X.shape[1]
+    precisions, d = 1.0 / noise.of_weighted_rows(rows), rows.X.shape[1]
     side = side_for(kernel, rows.X, precisions, LEFT_OUT * share)
     points = _where_rows_may_come(kernel, rows, rng)
 

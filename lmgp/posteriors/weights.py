@@ -114,11 +114,12 @@ class WeightPosterior(Posterior):
         vars(other).pop("weights", None)
         return other
 
-    def evaluate(self, X: Floats) -> tuple[Tensor, Tensor | None]:
+    def evaluate(self, X: Floats) -> tuple[Tensor, Floats | None]:
         """Return the features of rows, shape (m, D), and the prior variance that the map leaves out of each."""
         rows = as_tensor(X - self.centre)
         columns = self.features.evaluate(rows)
-        return columns, self.features.missing_variance(rows, columns)
+        missing = self.features.missing_variance(rows, columns)
+        return columns, None if missing is None else missing.numpy()
 
     def whiten(self, columns: Tensor) -> Tensor:
         """Return v = L⁻¹φ of each row, as columns of shape (D, m), for features of shape (m, D)."""
@@ -136,7 +137,7 @@ class WeightPosterior(Posterior):
             columns, missing = self.evaluate(X[part])
             whitened = self.whiten(columns)
             means[part] = (self.coefficients.T @ whitened).T.numpy()
-            variances[part] = self.noise.predicted(whitened.square().sum(dim=0), missing).numpy()
+            variances[part] = self.noise.predicted(whitened.square().sum(dim=0).numpy(), missing)
         return means, variances
 
     @property
@@ -187,15 +188,15 @@ class WeightPosterior(Posterior):
                 if features.leaves_covariance:
                     found[part] += root_of(self._left_out(X[part], columns, missing)) @ beside
                 else:
-                    found[part] += missing.sqrt().numpy()[:, None] * beside
+                    found[part] += np.sqrt(missing)[:, None] * beside
         return found
 
-    def _left_out(self, X: Floats, columns: Tensor, missing: Tensor) -> Floats:
+    def _left_out(self, X: Floats, columns: Tensor, missing: Floats) -> Floats:
         """Return the prior covariance that the map leaves out."""
         if not self.features.leaves_covariance:
-            return np.diag(missing.numpy())
+            return np.diag(missing)
         found: Floats = self.kernel.evaluate(as_tensor(X), as_tensor(X)).numpy() - (columns @ columns.T).numpy()
-        np.fill_diagonal(found, missing.numpy())
+        np.fill_diagonal(found, missing)
         return found
 
     def without_each(self, rows: Rows) -> tuple[Floats, Floats]:  # noqa: D102
@@ -205,9 +206,9 @@ class WeightPosterior(Posterior):
             columns, missing = self.evaluate(chunk.X)
             whitened = self.whiten(columns)
             mean, variance = (whitened.T @ self.coefficients).numpy(), whitened.square().sum(dim=0).numpy()
-            noise = self.noise.of_weighted_rows(chunk, missing).numpy()
+            noise = self.noise.of_weighted_rows(chunk, missing)
             means[part], latent = without_itself(chunk.Y, mean, variance, noise)
-            variances[part] = self.noise.predicted(torch.from_numpy(latent), missing).numpy()
+            variances[part] = self.noise.predicted(latent, missing)
         return means, variances
 
     def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:  # noqa: D102

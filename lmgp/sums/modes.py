@@ -67,7 +67,7 @@ class CellSums:
 
     def of(self, rows: Rows) -> Self:
         """Return the cells of rows."""
-        precision = self.noise.variance / self.noise.of_weighted_rows(rows).numpy()
+        precision = self.noise.variance / self.noise.of_weighted_rows(rows)
         side, shape = self.side[:, None], self.shape[:, None]
         offsets = np.subtract(rows.X.T, self.low[:, None], order="C")
         places = np.clip((offsets / side).astype(np.int64), 0, shape - 1)

@@ -77,7 +77,7 @@ class Arithmetic:
     @property
     def accelerated(self) -> bool:
         """Whether sums run elsewhere than on the CPU."""
-        return self.place.type != "cpu"
+        return self.device not in (None, "cpu") and self.place.type != "cpu"
 
     @property
     def sizes(self) -> tuple[int, int]:

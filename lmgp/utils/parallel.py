@@ -109,8 +109,8 @@ def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> l
     Threads of the caller keep their numbers of torch threads. Only a thread whose first use of torch falls into the
     start of the workers, a fraction of a millisecond, begins with one thread.
     """
-    n_workers = min(torch.get_num_threads(), len(tasks))
-    if n_workers <= 1:
+    n_workers = min(torch.get_num_threads(), len(tasks)) if len(tasks) > 1 else 1
+    if n_workers == 1:
         return [function(task) for task in tasks]
     with single_threaded_blas(), ThreadPoolExecutor(n_workers) as pool:
         _start_workers(pool, n_workers)
