@@ -176,10 +176,10 @@ class GPRegressor(AdditiveGaussianProcess):
     so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
 
     The exact process has normal noise. Where none of the three was given, `noise` is not "normal", hyper-parameters are
-    learned and rows are more than 2,000, rows left out say from how many nearest rows each row is predicted: the
-    largest of 8, 32, 128 and 256 whose mean log density is within two standard errors of the highest. Where it is 256,
-    candidates are tried, too, and the one that is taken as above predicts in place of 256 nearest rows, unless its mean
-    log density of rows left out is lower by more than `tolerance`. Where a t is likelier than a normal distribution,
+    learned and rows are more than 2,000, rows left out say from how many nearest rows each row is predicted: 256, or 8
+    where the mean log density of these is higher by more than two standard errors. Where it is 256, candidates are
+    tried, too, and the one that is taken as above predicts in place of 256 nearest rows, unless its mean log density of
+    rows left out is lower by more than `tolerance`. Where a t is likelier than a normal distribution,
     rows are weighted before, if rows left out gain by that: outliers count less.
 
     Where nearest rows were chosen, with a map or without, or sums over chunks, the model has the methods `partial_fit`,

@@ -16,6 +16,9 @@ from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.student import Student
 
+# Rows, and their means and latent variances.
+Predicted = tuple[Rows, Floats, Floats]
+
 # The number of rows that are left out by themselves.
 N_ALONE = 1000
 # The share of the rows that is left out in neighbourhoods, at most.
@@ -145,18 +148,40 @@ class Validation:
             log p(y) of each row that is left out by itself, and its mean over each neighbourhood, in nats a row, summed
             over targets.
         """
-        if self.near:
-            nearest = NearestPosterior(kernel, self.rows, Noise(noise_variance), N_NEIGHBORS, share=False)
-            whole = trended(nearest)
-        else:
-            whole = trended(ExactPosterior(kernel, self.rows, Noise(noise_variance)))
-        rows, of_regions = whole.rows, [np.empty(0)]
+        process: NearestPosterior | ExactPosterior = (
+            NearestPosterior(kernel, self.rows, Noise(noise_variance), N_NEIGHBORS, share=False)
+            if self.near
+            else ExactPosterior(kernel, self.rows, Noise(noise_variance))
+        )
+        return self.densities_by(
+            process, lambda predicted: [log_density(*one, noise_variance, degrees) for one in predicted], trended
+        )
+
+    def densities_by(
+        self,
+        process: Any,
+        density: Callable[[Sequence[Predicted]], Sequence[Floats]],
+        trended: Callable[[Any], Posterior] = lambda posterior: posterior,
+    ) -> list[Floats]:
+        """Predict what is left out by a process of `rows`, see `densities`.
+
+        Parameters
+        ----------
+        process : NearestPosterior, or any posterior where no neighbourhoods are left out
+        density : callable
+            Takes what is predicted: the rows that are left out by themselves, and then those of each set of
+            neighbourhoods, with means of shape (n, t) and latent variances of shape (n,). Returns the log densities of
+            each of these.
+        trended : callable, optional
+        """
+        whole = trended(process)
+        predicted = [(whole.rows.take(self.alone), *whole.leave_one_out(self.alone))]
         for held in self.neighbourhoods:
-            if len(held.index):
-                predicted = trended(nearest.without(held.taken)).distribution(held.regions.X)
-                of_regions.append(held.means(log_density(rows.take(held.index), *predicted, noise_variance, degrees)))
-        of_alone = log_density(rows.take(self.alone), *whole.leave_one_out(self.alone), noise_variance, degrees)
-        return [of_alone, np.concatenate(of_regions)]
+            of_regions = trended(process.without(held.taken)).distribution(held.regions.X)
+            predicted.append((whole.rows.take(held.index), *of_regions))
+        alone, *parts = density(predicted)
+        means = [held.means(part) for held, part in zip(self.neighbourhoods, parts, strict=True)]
+        return [alone, np.concatenate([np.empty(0), *means])]
 
 
 def mean_and_error(parts: Sequence[Floats]) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from lmgp.selection.candidates import (
     max_centroids,
 )
 from lmgp.selection.methods import EXACT, RESIDUAL, SPECTRAL
-from lmgp.selection.nearest import NUMBERS, gain_over_nearest, number_of_rows
+from lmgp.selection.nearest import FEW, gain_over_nearest, number_of_rows
 from lmgp.selection.probes import Probes
 from lmgp.selection.search import RecipeTrial, Selection, at_once, select
 from lmgp.utils.progress import stage
@@ -107,7 +107,7 @@ def _by_trials(allowed: Allowed, problem: Problem, seed: int) -> tuple[Candidate
     number = number_of_rows(problem, max_rows_within(allowed.max_memory_gib))
     preferred = problem.of_nearest_rows(number, allowed.max_memory_gib)
     tried: tuple[RecipeTrial, ...] = ()
-    if number == NUMBERS[-1]:  # where fewer rows predict better, what is nearer to the exact process predicts worse
+    if number > FEW:  # where few rows predict better, what is nearer to the exact process predicts worse
         # Residuals of near rows take by far the longest to predict.
         listed = [one for one in candidates(allowed, problem, covers) if one.method != RESIDUAL]
         candidate, selection = select(problem, probes, listed, build)

@@ -1,6 +1,7 @@
 """How many nearest rows predict best, by rows left out."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from lmgp.selection import choose
 from lmgp.selection import nearest as of_nearest
 from lmgp.selection.candidates import Allowed, Problem
 from lmgp.selection.methods import NEAREST_ROWS
-from lmgp.selection.nearest import NUMBERS, densities, gain_over_nearest, number_of_rows
+from lmgp.selection.nearest import FEW, MANY, densities, gain_over_nearest, number_of_rows
 from lmgp.selection.search import Selection
 from lmgp.utils.student import Student
 
@@ -53,8 +54,7 @@ def test_densities_are_those_of_dense_algebra() -> None:
     rows, noise = draw(400, SPOILED), 0.01
     validation = Validation.of(rows, column_scales(rows), np.random.default_rng(1))
     nearest = NearestPosterior(KERNEL, rows, Noise(noise), 12, share=False)
-    around = [nearest.without(held.taken) for held in validation.neighbourhoods]
-    alone, regions = densities(validation, nearest, around)
+    alone, regions = validation.densities_by(nearest, partial(densities, Noise(noise)))
     others = [rows.take(np.arange(len(rows)) != i) for i in validation.alone]
     pairs = [predicted(rest, rows.X[i], 12, noise) for rest, i in zip(others, validation.alone, strict=True)]
     y = [rows.Y[validation.alone, 0]]
@@ -77,7 +77,7 @@ def test_few_rows_predict_beside_outliers_that_the_process_does_not_know() -> No
     """New rows say the same: the number that is taken has a higher density than the largest one."""
     rows, new = draw(3000, SPOILED), draw(3000, SPOILED, seed=1)
     number = number_of_rows(problem(rows))
-    assert number < NUMBERS[-1]
+    assert number == FEW
     nearest = NearestPosterior(KERNEL, rows, Noise(NOISE), number, share=False)
 
     def density(posterior: NearestPosterior) -> float:
@@ -85,7 +85,7 @@ def test_few_rows_predict_beside_outliers_that_the_process_does_not_know() -> No
         errors = (new.Y - means)[:, 0] / np.sqrt(variances + NOISE)
         return float((Student.fitted(errors).log_density(errors) - 0.5 * np.log(variances + NOISE)).mean())
 
-    assert density(nearest) > density(nearest.with_neighbors(NUMBERS[-1])) + 0.05
+    assert density(nearest) > density(nearest.with_neighbors(MANY)) + 0.05
 
 
 def test_of_numbers_that_predict_alike_the_largest_is_taken() -> None:
@@ -93,7 +93,7 @@ def test_of_numbers_that_predict_alike_the_largest_is_taken() -> None:
     X = rng.uniform(0.0, 10.0, (1500, 2))
     kernel = MaternKernel(2.0, 1.0, smoothness=0.5)
     y = np.linalg.cholesky(kernel(X) + 0.1 * np.eye(len(X))) @ rng.normal(size=len(X))
-    assert number_of_rows(problem(Rows(X, y), kernel, 0.1)) == NUMBERS[-1]
+    assert number_of_rows(problem(Rows(X, y), kernel, 0.1)) == MANY
 
 
 def test_of_rows_without_errors_any_number_is_as_good() -> None:
@@ -101,10 +101,11 @@ def test_of_rows_without_errors_any_number_is_as_good() -> None:
     X = np.tile([[0.0, 0.0], [1e6, 0.0]], (400, 1))
     rows = Rows(X, np.zeros(800))
     validation = Validation(rows, np.arange(800), ())
-    alone, regions = densities(validation, NearestPosterior(KERNEL, rows, Noise(NOISE), 8, share=False), ())
+    nearest = NearestPosterior(KERNEL, rows, Noise(NOISE), 8, share=False)
+    alone, regions = validation.densities_by(nearest, partial(densities, nearest.noise))
     assert np.isfinite(alone).all()
     assert not len(regions)
-    assert number_of_rows(problem(rows)) in NUMBERS
+    assert number_of_rows(problem(rows)) == MANY
 
 
 def test_does_not_depend_on_the_order_of_rows() -> None:
@@ -116,7 +117,7 @@ def test_does_not_depend_on_the_order_of_rows() -> None:
 
 def test_takes_no_more_rows_than_memory_allows() -> None:
     rows = draw(600, 0.0)
-    assert number_of_rows(problem(rows), 100) <= 32
+    assert number_of_rows(problem(rows), 100) == 100
     assert number_of_rows(problem(rows), 5) == 5
 
 
@@ -162,7 +163,7 @@ def test_few_rows_predict_in_place_of_an_exact_process_that_outliers_spoil(spoil
     exact = GPRegressor(methods=["exact"], **given).fit(rows.X, rows.Y[:, 0])
     assert model.selection_.by_rows_left_out == (spoiled > 0.0)
     if spoiled:
-        assert model.recipe_.n_neighbors < NUMBERS[-1]
+        assert model.recipe_.n_neighbors == FEW
         assert model.selection_.chosen.kl > 0.0
         densities_of = [nlpd(new.Y[:, 0], each.predict_distribution(new.X)) for each in (model, exact)]
         assert densities_of[0] < densities_of[1] - 0.1
@@ -191,9 +192,9 @@ def chosen(
 
 
 def test_where_fewer_rows_predict_better_no_other_model_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe, selection = chosen(32, monkeypatch)
-    assert recipe == Nearest(32, precision="float32", max_memory_gib=4.0)
-    assert [(trial.method, trial.n_features) for trial in selection] == [(NEAREST_ROWS, 32)]
+    recipe, selection = chosen(FEW, monkeypatch)
+    assert recipe == Nearest(FEW, precision="float32", max_memory_gib=4.0)
+    assert [(trial.method, trial.n_features) for trial in selection] == [(NEAREST_ROWS, FEW)]
     assert selection.by_rows_left_out
 
 
@@ -202,19 +203,19 @@ def test_what_is_nearest_to_the_exact_process_is_taken_unless_it_predicts_worse(
     gain: float, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By more than the tolerance, which one of the maps is within."""
-    recipe, selection = chosen(NUMBERS[-1], monkeypatch, gain, tolerance=0.05, kernel=KERNEL, noise_variance=0.05)
+    recipe, selection = chosen(MANY, monkeypatch, gain, tolerance=0.05, kernel=KERNEL, noise_variance=0.05)
     assert isinstance(recipe, Weights) == taken
     assert selection.by_rows_left_out == (not taken)
     assert {trial.method for trial in selection} <= {"nystroem", "orf", NEAREST_ROWS}
     assert len(selection) > 1
     assert (selection.chosen.method in ("nystroem", "orf")) == taken
-    assert taken or recipe == Nearest(NUMBERS[-1], precision="float32", max_memory_gib=4.0)
+    assert taken or recipe == Nearest(MANY, precision="float32", max_memory_gib=4.0)
 
 
 def test_where_256_rows_are_nearest_to_the_exact_process_nothing_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "gain_over_nearest", lambda *_: pytest.fail("compared"))
-    recipe, selection = chosen(NUMBERS[-1], monkeypatch, tolerance=1e-15)
-    assert recipe == Nearest(NUMBERS[-1], precision="float32", max_memory_gib=4.0)
+    recipe, selection = chosen(MANY, monkeypatch, tolerance=1e-15)
+    assert recipe == Nearest(MANY, precision="float32", max_memory_gib=4.0)
     assert selection.by_rows_left_out
     assert sum(trial.chosen for trial in selection) == 1
     assert len({trial[:2] for trial in selection}) == len(selection) > 1
