@@ -52,7 +52,8 @@ LOADED: dict[str, list[str]] = {
     "import lmgp; lmgp.load_dataset('sinc')": ["scipy", "sklearn"],
     "import lmgp; lmgp.ExactGPRegressor, lmgp.TaylorFeatures": ["scipy", "sklearn"],
     "from lmgp.cli import main; main(['info', 'model.lmgp'])": ["scipy", "sklearn"],
-    "import lmgp; lmgp.load('near.lmgp').predict_distribution([[0.5]])": ["numba", "scipy", "sklearn"],
+    # In two threads, where there are as many.
+    "import lmgp; lmgp.load('near.lmgp').predict_distribution([[0.5]] * 400)": ["numba", "scipy", "sklearn"],
     "import lmgp; lmgp.learn([[0.0], [0.3], [0.7], [1.0]], [0.0, 1.0, 0.5, 0.2])": [
         "numba",
         "scipy",
@@ -68,7 +69,7 @@ def test_an_import_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     assert summary(model, {}).facts  # of which the shares of the parts are computed once, and saved
     model.save(tmp_path / "model.lmgp")
     X = np.linspace(0.0, 1.0, 60)[:, None]
-    near = lmgp.NearestNeighborsGPRegressor(8, kernel=lmgp.GaussianKernel(0.2), noise_variance=0.1, noise="varying")
+    near = lmgp.NearestNeighborsGPRegressor(50, kernel=lmgp.GaussianKernel(0.2), noise_variance=0.1, noise="varying")
     near.fit(X, np.sin(40.0 * X[:, 0])).save(tmp_path / "near.lmgp")
     assert near.noise_.name == "varying"
     run = subprocess.run(

@@ -25,6 +25,7 @@ from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies, ste
 from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
 from lmgp.posteriors.vecchia import MANY_COLUMNS
 from lmgp.utils.fitted import digest
+from lmgp.utils.lazy import torch
 from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import shown, silent, stage
@@ -225,6 +226,7 @@ def learn_warned(rows: Rows, settings: Settings) -> Learned:
 
 def learn_rows(rows: Rows, settings: Settings) -> Learned:
     """Learn from checked rows with centred y; see `learn`. The likelihoods of several targets are added."""
+    torch.get_num_threads()  # loads torch, before there are threads that use it
     n_rows, rows = len(rows), merged_copies(most_of(rows))
     key = digest((rows.X, rows.Y, rows.weights, rows.noise_variances, settings))
     with _LOCK:

@@ -1,7 +1,6 @@
 """Equispaced Fourier modes: which ones a kernel needs, transforms between rows and modes, and what solving may take."""
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -28,8 +27,8 @@ from lmgp.posteriors.toeplitz import (
     opposite,
 )
 from lmgp.utils.fitted import digest
-from lmgp.utils.lazy import torch
 from lmgp.utils.memory import check_memory
+from lmgp.utils.parallel import n_threads
 
 # The most columns: the number of modes grows with the power of their number.
 MOST_COLUMNS = 3
@@ -688,9 +687,8 @@ def white(shape: tuple[int, ...], rng: np.random.Generator) -> Complexes:
 
 
 def _threads() -> int:
-    """Return the number of threads: finufft's, or torch's where it is in use and has fewer."""
-    numbers = [library.num_threads for library in _openmp()]
-    return min([*numbers, torch.get_num_threads()] if "torch" in sys.modules else numbers, default=1)
+    """Return the number of threads: that of all work, as far as finufft's OpenMP has as many."""
+    return min([n_threads(), *(library.num_threads for library in _openmp())])
 
 
 @cache

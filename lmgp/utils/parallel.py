@@ -3,7 +3,7 @@
 Whose thread numbers are these? torch's is each thread's own (`torch.set_num_threads` in one thread leaves the others as
 they are), but a thread that uses torch for the first time begins with the number that any thread set last. OpenMP's is
 each thread's own. The number of numpy's and scipy's BLAS belongs to the process: `single_threaded_blas` counts who
-holds it.
+holds it. Where nothing has loaded torch, as where near rows predict, it is BLAS that says how many threads there are.
 """
 
 import sys
@@ -86,8 +86,16 @@ def single_threaded() -> Iterator[None]:
         yield
 
 
+def n_threads() -> int:
+    """Return how many threads torch has in the calling thread; where nothing has loaded torch, those of BLAS."""
+    if "torch" in sys.modules:
+        return torch.get_num_threads()
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return max((library.num_threads for library in libraries), default=1)
+
+
 def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    """Apply a function to each task, in as many threads as torch has in the calling thread.
+    """Apply a function to each task, in as many threads as `n_threads` says.
 
     torch and numpy each have threads of their own for one operation, which wait for work by spinning: where the two
     take turns, each takes more than twice its time. Here every operation of a task stays in the task's own thread.
@@ -109,11 +117,12 @@ def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> l
     Threads of the caller keep their numbers of torch threads. Only a thread whose first use of torch falls into the
     start of the workers, a fraction of a millisecond, begins with one thread.
     """
-    n_workers = min(torch.get_num_threads(), len(tasks)) if len(tasks) > 1 else 1
+    n_workers = min(n_threads(), len(tasks)) if len(tasks) > 1 else 1
     if n_workers == 1:
         return [function(task) for task in tasks]
     with single_threaded_blas(), ThreadPoolExecutor(n_workers) as pool:
-        _start_workers(pool, n_workers)
+        if "torch" in sys.modules:
+            _start_workers(pool, n_workers)
         contexts = [copy_context() for _ in tasks]
         return list(pool.map(lambda context, task: context.run(function, task), contexts, tasks))
 

@@ -67,9 +67,9 @@ def test_each_of_two_sums_keeps_its_own_digits(counts: np.ndarray, large: float)
 
 
 def test_no_more_threads_than_openmp_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modes.torch, "get_num_threads", lambda: 64)
+    monkeypatch.setattr(modes, "n_threads", lambda: 64)
     with threadpool_limits(1, user_api="openmp"):
         assert _threads() == 1
-    monkeypatch.setattr(modes.torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(modes, "n_threads", lambda: 1)
     with threadpool_limits(2, user_api="openmp"):
         assert _threads() == 1
