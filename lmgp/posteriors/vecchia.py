@@ -131,8 +131,7 @@ class VecchiaLikelihood:
         kernel : Kernel
             With a metric; distances are those of its `points`.
         """
-        X, positions = self._rows.X, self.positions
-        scaled = np.hstack((X / kernel.metric(X.shape[1]), kernel.circles(X)))
+        scaled, positions = kernel.points(self._rows.X), self.positions
         self._near = np.empty((self.n_positions, self.n_neighbors), dtype=np.intp)
         if scaled.shape[1] >= MANY_COLUMNS:
             first = positions <= max(self.n_neighbors, FIRST * len(scaled))

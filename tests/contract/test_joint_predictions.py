@@ -7,7 +7,15 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, MaternKernel, TaylorFeatures
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GPRegressor,
+    MaternKernel,
+    NearestNeighborsGPRegressor,
+    PeriodicKernel,
+    TaylorFeatures,
+)
 from lmgp.errors import InputError
 from lmgp.estimators import base
 from lmgp.posteriors import joint
@@ -62,6 +70,18 @@ def test_draws_have_the_mean_and_the_covariance(name: str) -> None:
     assert np.abs(of_mean).max() < 4.5
     assert np.abs(of_covariance).max() < 4.5
     np.testing.assert_array_equal(model.sample_y(T, 2, random_state=1), model.sample_y(T, 2, random_state=1))
+
+
+def test_of_a_season_the_covariance_from_all_rows_is_the_exact_one() -> None:
+    X = np.sort(np.random.default_rng(0).uniform(0.0, 6.0, 30))[:, None]
+    kernel = MaternKernel(5.0) + MaternKernel(20.0) * PeriodicKernel(1.0)
+    given = {"kernel": kernel, "noise_variance": 0.01}
+    T, y = np.linspace(0.5, 7.0, 9)[:, None], np.sin(2.0 * np.pi * X[:, 0])
+    near, exact = (
+        model.fit(X, y).predict(T, return_cov=True)[1]
+        for model in (NearestNeighborsGPRegressor(30, **given), ExactGPRegressor(**given))
+    )
+    np.testing.assert_allclose(near, exact, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.slow

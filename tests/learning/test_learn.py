@@ -346,6 +346,17 @@ def test_of_very_many_rows_of_many_columns_a_sample_is_learned_from_in_whatever_
     assert np.all(np.abs(logarithms(found) - np.log([0.7, 2.0, 1.0, 0.05])) < 4.0 * errors)
 
 
+def test_of_rows_on_a_grid_the_units_make_no_difference() -> None:
+    """Many are equally far from each other: rounding does not choose the neighbours of the Vecchia likelihood."""
+    rng, units = np.random.default_rng(0), np.array([1e-3, 7.0, 0.3])
+    X = rng.integers(0, 12, (900, 3)).astype(float)
+    y = np.sin(0.5 * X[:, 0]) + 0.3 * np.cos(X[:, 1]) + 0.1 * X[:, 2] + 0.2 * rng.normal(size=900)
+    options: Any = {"kernel": "matern32", "ard": True, "likelihood": "vecchia"}
+    found, other = learn(X, y, **options), learn(units * X, 7.0 * y, **options)
+    np.testing.assert_allclose(other.kernel.lengthscale / units, found.kernel.lengthscale, rtol=1e-8)
+    np.testing.assert_allclose(other.noise_variance, 49.0 * found.noise_variance, rtol=1e-8)
+
+
 def test_the_last_sixteen_are_remembered() -> None:
     engine.REMEMBERED.clear()
     given = engine.Settings(GaussianKernel(1.0), noise_variance=0.1)

@@ -9,11 +9,11 @@ from lmgp.data import Rows
 from lmgp.neighbours.cells import Cells, points_per_cell, sharing_pays
 from lmgp.neighbours.forest import Forest
 
-K = 120
+K, KERNEL = 120, GaussianKernel(1.0)
 
 
 def cells_of(rows: np.ndarray) -> Cells:
-    return Cells(Forest.of(GaussianKernel(1.0), Rows(rows, np.zeros(len(rows))), 1.0), K)
+    return Cells(Forest.of(KERNEL, Rows(rows, np.zeros(len(rows))), 1.0), K)
 
 
 def rows_of(shape: str, rng: np.random.Generator) -> np.ndarray:
@@ -57,7 +57,7 @@ class TestACell:
 
     def test_has_the_rows_within_reach_around_it(self, shape: str) -> None:
         rows, _, _, found, _ = grouped(shape)
-        cells = cells_of(rows)
+        cells, rows = cells_of(rows), KERNEL.points(rows)
         for cell in found[::10]:
             distance = np.linalg.norm(rows - np.clip(rows, cell.low, cell.high), axis=1)
             np.testing.assert_array_equal(cells.rows_around(cell), np.flatnonzero(distance <= cell.reach))

@@ -52,25 +52,25 @@ def test_it_has_the_rows_in_the_order_in_which_they_came(grown: Grown) -> None:
         np.testing.assert_array_equal(found.Y, grown.rows.Y)
     order = grown.rng.permutation(len(grown.rows))
     np.testing.assert_array_equal(grown.forest.take(grown.forest.places[order]).Y, grown.rows.Y[order])
-    np.testing.assert_array_equal(grown.forest.points(grown.forest.places), KERNEL.scale(grown.rows.X))
+    np.testing.assert_array_equal(grown.forest.points(grown.forest.places), KERNEL.points(grown.rows.X))
 
 
 @pytest.mark.parametrize("k", [1, 7, 300])
 def test_the_nearest_rows_are_those_of_all_distances(grown: Grown, k: int) -> None:
     points, places = grown.rng.uniform(size=(40, 2)), grown.forest.places
-    to_all = cdist(points, KERNEL.scale(grown.rows.X))
+    to_all = cdist(points, KERNEL.points(grown.rows.X))
     expected = np.argsort(to_all, axis=1)[:, :k]
     distances, found = grown.forest.query(points, k)
     np.testing.assert_array_equal(found, places[expected])
     np.testing.assert_allclose(distances, np.take_along_axis(to_all, expected, axis=1), rtol=1e-12)
     np.testing.assert_allclose(grown.forest.distance(points, k), distances[:, -1], rtol=1e-15)
     others = grown.forest.others(places[:40], k)
-    to_all = cdist(KERNEL.scale(grown.rows.X[:40]), KERNEL.scale(grown.rows.X))
+    to_all = cdist(KERNEL.points(grown.rows.X[:40]), KERNEL.points(grown.rows.X))
     np.testing.assert_array_equal(others, places[np.argsort(to_all, axis=1)[:, 1 : k + 1]])
 
 
 def test_rows_in_a_cube_and_in_the_box_are_those_that_are_there(grown: Grown) -> None:
-    scaled, places = KERNEL.scale(grown.rows.X), grown.forest.places
+    scaled, places = KERNEL.points(grown.rows.X), grown.forest.places
     for centre in grown.rng.uniform(size=(20, 2)):
         inside = np.all(np.abs(scaled - centre) <= 0.3, axis=1)
         np.testing.assert_array_equal(grown.forest.within(centre, 0.3), places[inside])
@@ -106,9 +106,9 @@ def test_the_rows_of_a_whole_region_are_gone() -> None:
     assert forest.parts[0].there is not None
     left = grown.rows.X[grown.rows.X[:, 0] >= 0.1]
     corner = np.zeros((1, 2))
-    expected = np.sort(cdist(corner, KERNEL.scale(left)), axis=1)[:, :9]
+    expected = np.sort(cdist(corner, KERNEL.points(left)), axis=1)[:, :9]
     np.testing.assert_allclose(forest.query(corner, 9)[0], expected, rtol=1e-12)
-    np.testing.assert_array_equal(forest.box[0], KERNEL.scale(left).min(axis=0))
+    np.testing.assert_array_equal(forest.box[0], KERNEL.points(left).min(axis=0))
 
 
 def test_what_it_was_stays() -> None:
