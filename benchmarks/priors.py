@@ -38,7 +38,7 @@ def independent(space):
 
 def learning_with(prior):
     """Learn with another prior inside; the last one is the default."""
-    from lmgp.learning import screening, search, space
+    from lmgp.learning import search, space
 
     stack = ExitStack()
     if prior == "1 or ¼":
@@ -47,8 +47,7 @@ def learning_with(prior):
     if prior == "independent":
         stack.enter_context(patch.object(space.Space, "prior_information", property(independent)))
     else:
-        for module in (search, screening):
-            stack.enter_context(patch.object(module, "Space", partial(space.Space, own_deviation=PRIORS[prior])))
+        stack.enter_context(patch.object(search, "Space", partial(space.Space, own_deviation=PRIORS[prior])))
     return stack
 
 

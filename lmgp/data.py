@@ -171,6 +171,10 @@ class Rows:
         return means
 
 
+# Rows that had no part in their prediction, their y, means and standard deviations with noise, of shape (m, t), and
+# whether each was left out by itself.
+Predicted = tuple[Rows, Floats, Floats, Floats, bool]
+
 Approximation = Literal["dtc", "sor", "fitc"]
 APPROXIMATIONS: tuple[Approximation, ...] = get_args(Approximation)
 

@@ -7,11 +7,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Floats, Rows
+from lmgp.data import Floats, Predicted
 from lmgp.utils.student import standardised
-
-# Rows, and their y, means and standard deviations with noise, of shape (m, t), and whether each was left out by itself.
-Predicted = tuple[Rows, Floats, Floats, Floats, bool]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1459,7 +1459,7 @@ def hyperparameters_at(kernel: Kernel, noise_variance: float, theta: ArrayLike) 
     """Return the kernel and the noise variance of logarithms."""
     n_free, values = len(kernel.theta), floats(theta)
     if values.shape not in ((n_free,), (n_free + 1,)) or not np.all(np.isfinite(values)):
-        free = ", ".join(one.name for one in kernel.parameters if not one.fixed)
+        free = ", ".join(one.name for one in kernel.free_parameters)
         raise InputError(
             f"theta must have the logarithms of the {n_free} free parameters of the kernel, {free}, as kernel_.theta "
             f"has them, or of these and the noise variance; got {theta!r}."

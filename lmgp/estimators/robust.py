@@ -7,8 +7,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from lmgp.data import Floats, Indices, Noise, Rows, sampling
-from lmgp.distributions.left_out import LeftOut, Predicted
+from lmgp.data import Floats, Indices, Noise, Predicted, Rows, sampling
+from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import ObservationNoise
 from lmgp.kernels.base import Kernel
 from lmgp.learning.heldout import N_NEIGHBORS

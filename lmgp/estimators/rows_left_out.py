@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lmgp.data import Noise, sampling
-from lmgp.distributions.left_out import LeftOut, Predicted
+from lmgp.data import Noise, Predicted, sampling
+from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, too_few
 from lmgp.learning.heldout import HeldOut
 from lmgp.neighbours.duplicates import steady_order

@@ -2,7 +2,7 @@
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -362,14 +362,19 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         return tuple(self._parameter(name) for name in self.parameter_names)
 
     @property
+    def free_parameters(self) -> tuple[Parameter, ...]:
+        """Those of `parameters` that learning may change."""
+        return tuple(one for one in self.parameters if not one.fixed)
+
+    @property
     def theta(self) -> Floats:
         """Logarithms of the free parameters, in their order, shape (n_free,)."""
-        return np.log(np.concatenate([np.empty(0), *(one.value.ravel() for one in self._free())]))
+        return np.log(np.concatenate([np.empty(0), *(one.value.ravel() for one in self.free_parameters)]))
 
     @property
     def bounds(self) -> Floats:
         """Logarithms of the bounds of the free parameters, shape (n_free, 2); infinite where there are none."""
-        pairs = [(one.bounds or (0.0, np.inf), one.value.size) for one in self._free()]
+        pairs = [(one.bounds or (0.0, np.inf), one.value.size) for one in self.free_parameters]
         with np.errstate(divide="ignore"):
             return np.log(np.array([pair for pair, size in pairs for _ in range(size)]).reshape(-1, 2))
 
@@ -390,7 +395,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         return copy.set_params(
             **{
                 one.name: float(values[one.name]) if one.value.ndim == 0 else values[one.name].numpy().copy()
-                for one in self._free()
+                for one in self.free_parameters
             }
         )
 
@@ -400,9 +405,6 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         kind = self.parameter_kinds.get(name, "other")
         return Parameter(name, value, None if bounds == "fixed" else bounds, bounds == "fixed", kind)
 
-    def _free(self) -> Iterator[Parameter]:
-        return (one for one in self.parameters if not one.fixed)
-
     def values(self, theta: Tensor | None, device: "torch.device") -> dict[str, Tensor]:
         """Return the value of each parameter by its name; of the free ones from `theta`, where it is given.
 
@@ -410,7 +412,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         sets of rows.
         """
         values, start = {}, 0
-        n_free = sum(one.value.size for one in self._free())
+        n_free = sum(one.value.size for one in self.free_parameters)
         if theta is not None and (theta.ndim not in (1, 2) or theta.shape[-1] != n_free):
             raise InputError(f"theta must have shape ({n_free},) for {self!r}; got {tuple(theta.shape)}.")
         for one in self.parameters:

@@ -16,7 +16,7 @@ from lmgp.data import RandomState, Rows, check_rows, generator, sampling, valida
 from lmgp.errors import SILENT, DuplicateRowsWarning, InputError, warn
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.learning.choice import compared
-from lmgp.learning.forms import Ard, Form, declared_free, forms
+from lmgp.learning.forms import Ard, Form, declared_free, make_form, names_of
 from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.record import Learned, Learning
 from lmgp.learning.search import FIRST_ROWS, Search
@@ -235,16 +235,17 @@ def learn_rows(rows: Rows, settings: Settings) -> Learned:
             REMEMBERED[key] = known  # the one that was asked for last
             stage("learning", "the kernel was learned from these rows before")
             return known
-    start, tried, learns_noise = perf_counter(), forms_of(rows, settings), settings.noise_variance is None
-    if learns_noise and rows.noise_variances is not None:
+    start, tried = perf_counter(), forms_of(rows, settings)
+    if settings.noise_variance is None and rows.noise_variances is not None:
         # Every row brings its own: what is reported stands for the noise of a new row.
         noise = float(np.average(rows.noise_variances, axis=0, weights=rows.weights))
-        learns_noise, settings = False, replace(settings, noise_variance=noise)
-    if learns_noise or any(form.n_free for form in tried):
+        settings = replace(settings, noise_variance=noise)
+    if settings.noise_variance is None or any(form.n_free for form in tried):
         stage("learning", "learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
         learned = _by_search(rows, tried, settings)
     else:
-        learned = _as_given(rows, settings)
+        kernel, noise = clone(settings.kernel), settings.noise_variance
+        learned = Learned(kernel, noise, log_likelihood(_sample(rows, settings), kernel, noise), True)
     learning = Learning(learned.learning.trials, n_rows, count_copies(rows), perf_counter() - start)
     learned = replace(learned, learning=learning)
     with _LOCK:
@@ -263,10 +264,11 @@ def most_of(rows: Rows) -> Rows:
 
 def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     """Return the forms that are tried: of a kernel that is given, one of what is free in it."""
-    n_inputs, kernel, ard, groups = rows.X.shape[1], settings.kernel, settings.ard, settings.groups
+    n_inputs, kernel, ard, groups = rows.X.shape[1], settings.kernel, bool(settings.ard), settings.groups
     if isinstance(kernel, Kernel):
         return (declared_free(kernel.checked(n_inputs)),)
-    return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups, rows, settings.categories)
+    names = names_of("gaussian" if kernel is None else kernel, n_inputs, len(settings.categories) > 0)
+    return tuple(make_form(name, ard, n_inputs, groups, rows, settings.categories) for name in names)
 
 
 def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
@@ -297,22 +299,6 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
         )
 
 
-def _as_given(rows: Rows, settings: Settings) -> Learned:
-    """Return hyper-parameters of which none is free, with the likelihood of a sample."""
-    kernel, noise = clone(settings.kernel), settings.noise_variance
-    assert noise is not None  # otherwise it is learned
-    return Learned(kernel, noise, log_likelihood(_sample(rows, settings), kernel, noise), True)
-
-
-def _check_memory(n_rows: int, kernel: Kernel, settings: Settings) -> None:
-    check_memory(
-        ExactLikelihood.n_bytes(n_rows, kernel),
-        f"The matrices to learn hyper-parameters from {n_rows:,} rows",
-        "Lower max_learning_rows, or allow more memory (max_memory_gib; lmgp fit: --max-memory).",
-        settings.max_memory_gib,
-    )
-
-
 def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned:
     """Maximise the likelihood of each form; of several, take what predicts rows left out best."""
     if settings.likelihood not in ("auto", "exact", "vecchia"):
@@ -323,8 +309,13 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
         raise unsupported(without[0], "metric", "The Vecchia likelihood")
     exact = settings.likelihood == "exact" or not has_metric or (settings.likelihood == "auto" and len(rows) <= most)
     if exact:
-        _check_memory(min(len(rows), most), tried[-1].kernel, settings)
         rows = _sample(rows, settings)
+        check_memory(
+            ExactLikelihood.n_bytes(len(rows), tried[-1].kernel),
+            f"The matrices to learn hyper-parameters from {len(rows):,} rows",
+            "Lower max_learning_rows, or allow more memory (max_memory_gib; lmgp fit: --max-memory).",
+            settings.max_memory_gib,
+        )
     units = Units.of(rows, settings.standardize, settings.groups)
     free = settings.likelihood != "exact" and settings.noise_variance is None and rows.n_targets == 1
     # What compares likelihoods asks for the exact one, with one prior.

@@ -113,37 +113,32 @@ def make_form(
     InputError
         If a part has no such name.
     """
-    labels = np.unique(np.arange(n_inputs) if groups is None else np.asarray(groups), return_inverse=True)[1]
-    if not ard:
-        labels = np.zeros(n_inputs, dtype=np.intp)
+    given = range(n_inputs) if groups is None else groups
+    labels = np.unique(given if ard else np.zeros(n_inputs), return_inverse=True)[1]
     terms = [_factors(term.split("*"), name, n_inputs, rows, list(categories)) for term in name.split("+")]
     kernel = reduce(add, [reduce(mul, factors) for factors in terms])
     ties: list[int] = []
-    for parameter in kernel.parameters:
-        if not parameter.fixed:
-            seen = slice(None) if parameter.columns is None else list(parameter.columns)
-            shared = np.unique(labels[seen], return_inverse=True)[1] if parameter.value.ndim else np.zeros(1, np.intp)
-            ties += (max(ties, default=-1) + 1 + shared).tolist()
+    for parameter in kernel.free_parameters:
+        seen = slice(None) if parameter.columns is None else list(parameter.columns)
+        shared = np.unique(labels[seen], return_inverse=True)[1] if parameter.value.ndim else np.zeros(1, np.intp)
+        ties += (max(ties, default=-1) + 1 + shared).tolist()
     return Form(name, bool(ard and labels.max() > 0), kernel, np.array(ties, dtype=np.intp))
 
 
 def _factors(names: Sequence[str], form: str, n_inputs: int, rows: Rows | None, categories: list[int]) -> list[Kernel]:
     """Make the factors of a term."""
+    parts = PARTS | {CATEGORIES: lambda _: GaussianKernel(np.ones(len(categories))).on(categories)}
     factors: list[Kernel] = []
     for name in names:
         if name == CATEGORIES and not categories:
             raise InputError(f"kernel={form!r} has a part for categories, but no column of X is one of categories.")
-        if name not in (*PARTS, CATEGORIES):
+        if name not in parts:
             known = nearest_names(KERNELS.get(name.lower(), name), PARTS if len(form) > len(name) else (*PARTS, "auto"))
             raise InputError(
                 f"kernel={form!r} has the part {name!r}, which is no kernel that can be named (sums are joined by "
                 f'"+", products by "*"); {known}'
             )
-        factor: Kernel
-        if name == CATEGORIES:
-            factor = GaussianKernel(np.ones(len(categories))).on(categories)
-        else:
-            factor = PARTS[name](np.ones(n_inputs))
+        factor = parts[name](np.ones(n_inputs))
         if isinstance(factor, LinearKernel) and rows is not None:
             center = np.average(rows.X, axis=0, weights=rows.weights)
             factor.set_params(center=center, variance=column_scales(rows, None) ** -2.0)
@@ -167,42 +162,27 @@ def declared_free(kernel: Kernel) -> Form:
     return Form(type(kernel).__name__, False, form, np.arange(len(form.theta)), named=False)
 
 
-def forms(
-    kernel: str | Iterable[str],
-    ard: Ard,
-    n_inputs: int,
-    groups: Sequence[int] | None = None,
-    rows: Rows | None = None,
-    categories: Sequence[int] = (),
-) -> tuple[Form, ...]:
-    """Return the forms that a parameter `kernel` of a model names.
+def names_of(kernel: str | Iterable[str], n_inputs: int, has_categories: bool) -> tuple[str, ...]:
+    """Return the names of the forms that a parameter `kernel` of a model names, each once.
 
     Parameters
     ----------
     kernel : str or iterable of str
         A name, several, or "auto", which stands for `AUTO` or `WITH_CATEGORIES`, and in one column for `SEASONAL`, too.
-    ard : bool or "auto"
-        Whether each column has a lengthscale of its own; "auto" is True.
     n_inputs : int
-    groups : sequence of int, optional
-    rows : Rows, optional
-    categories : sequence of int
-        See `make_form`.
-
-    Returns
-    -------
-    tuple of Form
+    has_categories : bool
+        Whether some columns tell categories.
 
     Raises
     ------
     InputError
-        If a name is unknown, or there is none.
+        If there is no name.
     """
     given = [kernel] if isinstance(kernel, str) else list(kernel)
-    auto = (WITH_CATEGORIES,) if categories else (AUTO, SEASONAL) if n_inputs == 1 else (AUTO,)
+    auto = (WITH_CATEGORIES,) if has_categories else (AUTO, SEASONAL) if n_inputs == 1 else (AUTO,)
     names = [name for one in given for name in (auto if one == "auto" else (one,))]
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(
             f"kernel must be a kernel, a name such as 'matern32', a list of names, or 'auto'; got {kernel!r}."
         )
-    return tuple(make_form(name, bool(ard), n_inputs, groups, rows, categories) for name in dict.fromkeys(names))
+    return tuple(dict.fromkeys(names))

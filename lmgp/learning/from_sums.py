@@ -83,7 +83,15 @@ def learn_from_sums(
     statistics = raw.centred()
     targets, noise, modes = statistics.targets, statistics.plan.noise, statistics.plan.modes
     variance = float(targets.products.trace()) / statistics.precision / len(targets.totals)
-    _check(modes, max_memory_gib)
+    n_modes = modes.n_modes
+    if n_modes > MOST_MODES:
+        raise InputError(
+            f"Learning from sums takes a Cholesky factor of the modes, and up to {MOST_MODES:,} of them; these are "
+            f"sums of {n_modes:,}. Fit with a larger tolerance or less room, or learn from rows: lmgp.learn."
+        )
+    check_memory(
+        32.0 * n_modes**2, f"The matrices of {n_modes:,} modes", "Fit with a larger tolerance.", max_memory_gib
+    )
     if variance * statistics.precision <= CONSTANT * float(raw.targets.products.trace()):
         raise InputError("y is constant: no hyper-parameters can be learned from its sums.")
     shared = statistics.shared_noise
@@ -124,29 +132,14 @@ def learn_from_sums(
     return Learned(learned, math.exp(best.x[-1]) if learns_noise else given, -best.fun * n, converged)
 
 
-def _check(modes: Modes, max_memory_gib: float | None) -> None:
-    n_modes = modes.n_modes
-    if n_modes > MOST_MODES:
-        raise InputError(
-            f"Learning from sums takes a Cholesky factor of the modes, and up to {MOST_MODES:,} of them; these are "
-            f"sums of {n_modes:,}. Fit with a larger tolerance or less room, or learn from rows: lmgp.learn."
-        )
-    check_memory(
-        32.0 * n_modes**2, f"The matrices of {n_modes:,} modes", "Fit with a larger tolerance.", max_memory_gib
-    )
-
-
 def _bounds(modes: Modes, kernel: Kernel, variance: float) -> Floats:
     """Return the logarithms of the bounds of a kernel's free parameters."""
-    middle = _as_chosen(kernel.checked(len(modes.low)), modes).theta
-    units, kinds = parameter_units(kernel, np.ones(len(modes.low)), variance)
-    room = math.log(modes.room)
-    low, high = kernel.theta.copy(), kernel.theta.copy()
-    for i, kind in enumerate(kinds):
-        if kind == "lengthscale":
-            low[i], high[i] = middle[i] - room, middle[i] + room
-        elif kind == "variance":
-            low[i], high[i] = math.log(units[i]) + np.log(RANGES[kind])
+    lengthscales = _as_chosen(kernel.checked(len(modes.low)), modes).theta
+    units, kinds, _ = parameter_units(kernel, np.ones(len(modes.low)), variance)
+    around = {"lengthscale": (1.0 / modes.room, modes.room), "variance": RANGES["variance"]}
+    places = {"lengthscale": lengthscales, "variance": np.log(units)}
+    middle = [places.get(kind, kernel.theta)[i] for i, kind in enumerate(kinds)]
+    low, high = np.log([around.get(kind, (1.0, 1.0)) for kind in kinds]).reshape(-1, 2).T + middle
     bounds = np.stack((np.maximum(low, kernel.bounds[:, 0]), np.minimum(high, kernel.bounds[:, 1])), axis=1)
     if np.any(bounds[:, 0] > bounds[:, 1]):
         raise InputError(
@@ -164,11 +157,10 @@ def _as_chosen(kernel: Kernel, modes: Modes) -> Kernel:
     same = shapes == {name: value.shape for name, value in values.items()}
     if same:
         chosen.set_params(**{name: value if value.ndim else float(value) for name, value in values.items()})
-        density, expected = (
-            k.spectral_density(modes.frequencies) if k.can("spectral_density") else np.zeros(1)
-            for k in (chosen, modes.kernel)
+        expected = modes.kernel.spectral_density(modes.frequencies)
+        same = chosen.can("spectral_density") and np.allclose(
+            chosen.spectral_density(modes.frequencies), expected, rtol=1e-9, atol=0.0
         )
-        same = density.shape == expected.shape and np.allclose(density, expected, rtol=1e-9, atol=0.0)
     if not same:
         raise InputError(
             f"The sums are on modes for {modes.kernel!r}, and serve kernels of that form; got {kernel!r}. Fit a model "
@@ -179,7 +171,7 @@ def _as_chosen(kernel: Kernel, modes: Modes) -> Kernel:
 
 def _warn_of_ends(modes: Modes, kernel: Kernel, bounds: Floats) -> None:
     """Warn where a lengthscale has come to an end of the modes' room."""
-    free = [parameter for parameter in kernel.parameters if not parameter.fixed]
+    free = kernel.free_parameters
     names = np.repeat([parameter.name for parameter in free], [parameter.value.size for parameter in free])
     at_end = np.any(np.abs(kernel.theta[:, None] - bounds[: len(names)]) < AT_END, axis=1)
     ended = sorted({str(name) for name in names[at_end] if name.endswith("lengthscale")})

@@ -8,16 +8,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Floats, Indices, Noise, Rows
+from lmgp.data import Floats, Indices, Noise, Predicted, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.student import Student
-
-# Rows, and their means and latent variances.
-Predicted = tuple[Rows, Floats, Floats]
 
 # The number of rows that are left out by themselves.
 N_ALONE = 1000
@@ -74,13 +71,6 @@ class HeldOut:
         labels = np.repeat(np.arange(len(predicted)), [len(some) for some in predicted])
         return cls(rows, taken, np.concatenate(predicted), labels)
 
-    @classmethod
-    def several(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> list[Self]:
-        """Leave out neighbourhoods several times, see `of`."""
-        at_a_time = len(sizes_of_regions(len(rows)))
-        times = max(N_TIMES, -(-N_REGIONS // at_a_time)) if at_a_time else 0
-        return [cls.of(rows, scales, rng) for _ in range(times)]
-
     @property
     def regions(self) -> Rows:
         """The rows to predict."""
@@ -109,26 +99,25 @@ class Validation:
     neighbourhoods : sequence of HeldOut
     near : bool
         Whether the nearest rows predict each, or all other rows, where no neighbourhoods are left out.
+    trended : callable
+        Adds a trend to a posterior of `rows`; none by default.
     """
 
     rows: Rows
     alone: Indices
     neighbourhoods: Sequence[HeldOut]
     near: bool = True
+    trended: Callable[[Any], Posterior] = lambda posterior: posterior
 
     @classmethod
     def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator, near: bool = True) -> Self:
         """Draw 1,000 rows, and neighbourhoods several times, see `HeldOut`; none of these if not `near`."""
         alone = np.sort(rng.permutation(len(rows))[:N_ALONE])
-        return cls(rows, alone, HeldOut.several(rows, scales, rng) if near else (), near)
+        at_a_time = len(sizes_of_regions(len(rows))) if near else 0
+        times = max(N_TIMES, -(-N_REGIONS // at_a_time)) if at_a_time else 0
+        return cls(rows, alone, [HeldOut.of(rows, scales, rng) for _ in range(times)], near)
 
-    def densities(
-        self,
-        kernel: Kernel,
-        noise_variance: float,
-        degrees: float = math.inf,
-        trended: Callable[[Any], Posterior] = lambda posterior: posterior,
-    ) -> list[Floats]:
+    def densities(self, kernel: Kernel, noise_variance: float, degrees: float = math.inf) -> list[Floats]:
         """Predict each row from the nearest others, and each neighbourhood from the rows around it.
 
         Parameters
@@ -139,8 +128,6 @@ class Validation:
             Of rows without one of their own.
         degrees : float, default=inf
             Those of freedom of the errors.
-        trended : callable, optional
-            Adds a trend to a posterior of `rows`.
 
         Returns
         -------
@@ -153,34 +140,36 @@ class Validation:
             if self.near
             else ExactPosterior(kernel, self.rows, Noise(noise_variance))
         )
-        return self.densities_by(
-            process, lambda predicted: [log_density(*one, noise_variance, degrees) for one in predicted], trended
-        )
 
-    def densities_by(
-        self,
-        process: Any,
-        density: Callable[[Sequence[Predicted]], Sequence[Floats]],
-        trended: Callable[[Any], Posterior] = lambda posterior: posterior,
-    ) -> list[Floats]:
-        """Predict what is left out by a process of `rows`, see `densities`.
+        def density(predicted: Sequence[Predicted]) -> list[Floats]:
+            return [
+                (Student(degrees).log_density((y - means) / std) - np.log(std)).sum(axis=1)
+                for _, y, means, std, _ in predicted
+            ]
+
+        return self.densities_by(process, density)
+
+    def densities_by(self, process: Any, density: Callable[[Sequence[Predicted]], Sequence[Floats]]) -> list[Floats]:
+        """Return what `densities` does, of predictions by any process of `rows`.
 
         Parameters
         ----------
         process : NearestPosterior, or any posterior where no neighbourhoods are left out
         density : callable
             Takes what is predicted: the rows that are left out by themselves, and then those of each set of
-            neighbourhoods, with means of shape (n, t) and latent variances of shape (n,). Returns the log densities of
-            each of these.
-        trended : callable, optional
+            neighbourhoods. Returns the log densities of each of these.
         """
-        whole = trended(process)
-        predicted = [(whole.rows.take(self.alone), *whole.leave_one_out(self.alone))]
+        whole = self.trended(process)
+        parts = [(whole.rows.take(self.alone), *whole.leave_one_out(self.alone))]
         for held in self.neighbourhoods:
-            of_regions = trended(process.without(held.taken)).distribution(held.regions.X)
-            predicted.append((whole.rows.take(held.index), *of_regions))
-        alone, *parts = density(predicted)
-        means = [held.means(part) for held, part in zip(self.neighbourhoods, parts, strict=True)]
+            around = self.trended(process.without(held.taken))
+            parts.append((whole.rows.take(held.index), *around.distribution(held.regions.X)))
+        predicted = [
+            (rows, rows.Y, means, np.sqrt(variances + process.noise.of_rows(rows))[:, None], number == 0)
+            for number, (rows, means, variances) in enumerate(parts)
+        ]
+        alone, *of_regions = density(predicted)
+        means = [held.means(part) for held, part in zip(self.neighbourhoods, of_regions, strict=True)]
         return [alone, np.concatenate([np.empty(0), *means])]
 
 
@@ -197,8 +186,7 @@ def _nearest(columns: Floats, centre: int, size: int) -> Indices:
     for column in columns:
         squares += np.square(column - column[centre])
     near = np.argpartition(squares, size - 1)[:size]
-    order: Indices = near[np.argsort(squares[near])]
-    return order
+    return near[np.argsort(squares[near])]
 
 
 def sizes_of_regions(n: int) -> Indices:
@@ -208,30 +196,3 @@ def sizes_of_regions(n: int) -> Indices:
     # Every other one, from the largest down, and then those between them, until the share is used up.
     sizes = np.concatenate((sizes[::-2], sizes[-2::-2])).astype(np.intp)
     return sizes[np.cumsum(sizes) <= SHARE * n]
-
-
-def log_density(
-    rows: Rows, means: Floats, variances: Floats, noise_variance: float, degrees: float = math.inf
-) -> Floats:
-    """Return the log density of new observations of rows, in nats, summed over their targets.
-
-    Parameters
-    ----------
-    rows : Rows
-    means : ndarray of shape (n, t)
-    variances : ndarray of shape (n,)
-        Of the latent function.
-    noise_variance : float
-        Of rows without one of their own.
-    degrees : float, default=inf
-        Those of freedom of the errors.
-    """
-    std = observed_std(rows, variances, noise_variance)[:, None]
-    density: Floats = (Student(degrees).log_density((rows.Y - means) / std) - np.log(std)).sum(axis=1)
-    return density
-
-
-def observed_std(rows: Rows, variances: Floats, noise_variance: float) -> Floats:
-    """Return the standard deviations of new observations of rows, see `log_density`, shape (n,)."""
-    std: Floats = np.sqrt(variances + (noise_variance if rows.noise_variances is None else rows.noise_variances))
-    return std

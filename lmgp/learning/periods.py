@@ -71,13 +71,9 @@ def _periods(x: Floats, Y: Floats, n_rows: int) -> Floats:
     trend = np.vander(x, 3)
     left = Y - trend @ np.linalg.lstsq(trend, Y, rcond=None)[0]
     cycles = np.arange(2.0, max(3.0, min(0.5 * n_rows, MOST_CYCLES)), 1.0 / OVERSAMPLED)
-    power = np.concatenate(
-        [np.square(np.abs(np.exp(-2j * np.pi * np.outer(some, x)) @ left)).sum(axis=1) for some in _chunks(cycles)]
-    )
+    parts = np.array_split(cycles, -(-len(cycles) // 500))
+    waves = (np.exp(-2j * np.pi * np.outer(some, x)) for some in parts)
+    power = np.concatenate([np.square(np.abs(wave @ left)).sum(axis=1) for wave in waves])
     peaks, _ = find_peaks(power, distance=APART * OVERSAMPLED)
     highest = cycles[peaks[np.argsort(-power[peaks], kind="stable")[:CANDIDATES]]]
     return extent / np.append(highest, 2.0 ** np.arange(1, 1 + CANDIDATES - len(highest)))
-
-
-def _chunks(cycles: Floats) -> list[Floats]:
-    return np.array_split(cycles, -(-len(cycles) // 500))

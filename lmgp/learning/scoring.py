@@ -108,20 +108,11 @@ class VecchiaObjective:
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
-        terms, gradient, of_sample = self._of_sample(free)
+        form, n = self.space.form, len(free)  # by the noise variance, too, only where it is free
+        terms, gradient, of_sample = self.likelihood(form.kernel, self.space.logarithms(free), form.ties)
         prior, slope = self.space.log_prior(free)
-        information = of_sample + self.space.prior_information
-        return Point(float(terms.sum()) + prior, gradient + slope, terms, lambda: information)
-
-    def information(self, free: Floats, n_rows: int) -> Floats:
-        """Return the information of a number of rows, estimated from that of the positions, with the prior."""
-        of_rows: Floats = self._of_sample(free)[2] * (n_rows / self.n_rows)
-        return of_rows + self.space.prior_information
-
-    def _of_sample(self, free: Floats) -> tuple[Floats, Floats, Floats]:
-        form, n = self.space.form, len(free)
-        terms, gradient, information = self.likelihood(form.kernel, self.space.logarithms(free), form.ties)
-        return terms, gradient[:n], information[:n, :n]  # by the noise variance, too, only where it is free
+        information = of_sample[:n, :n] + self.space.prior_information
+        return Point(float(terms.sum()) + prior, gradient[:n] + slope, terms, lambda: information)
 
 
 class ExactObjective:
@@ -139,14 +130,9 @@ class ExactObjective:
     name, n_neighbors, degrees = "exact", 0, math.inf
 
     def __init__(self, rows: Rows, space: Space, sample: VecchiaLikelihood | None = None) -> None:
-        self.likelihood, self.rows, self.space = ExactLikelihood(rows), rows, space
-        self.n_rows = len(rows)
+        self.likelihood, self.rows, self.n_rows = ExactLikelihood(rows), rows, len(rows)
+        self.space, self.bounds = space, space.bounds
         self.near = None if sample is None else VecchiaObjective(sample, space)
-
-    @property
-    def bounds(self) -> Floats:
-        """The bounds of the free numbers, shape (n_free, 2)."""
-        return self.space.bounds
 
     def standard_error(self, _: Floats) -> float:
         """Return 0: all rows are positions."""
@@ -175,17 +161,14 @@ class ExactObjective:
         except NumericalError:
             value, gradient = np.nan, np.zeros(len(self.space.index))
         prior, slope = self.space.log_prior(free)
-        return Point(
-            value + prior,
-            self.space.gradient(gradient) + slope,
-            np.array([value]),
-            lambda: self.information(free, self.n_rows),
-        )
+        gradient = self.space.gradient(gradient) + slope
+        return Point(value + prior, gradient, np.array([value]), lambda: self._information(free))
 
-    def information(self, free: Floats, n_rows: int) -> Floats:
-        """Return the information of all rows, `n_rows`, with the prior."""
+    def _information(self, free: Floats) -> Floats:
+        """Return the information of all rows, with the prior."""
+        prior = self.space.prior_information
         if self.near is not None:
-            return self.near.information(free, n_rows)
+            return (self.near(free).information - prior) * (self.n_rows / self.near.n_rows) + prior
         # ½ tr C⁻¹ ∂ᵢC C⁻¹ ∂ⱼC for each target: differences are near enough for the length of a step.
         factor = cho_factor(self._covariance(free), lower=True)
         changes = [
@@ -193,8 +176,7 @@ class ExactObjective:
             for step in STEP * np.eye(len(free))
         ]
         traces = np.array([[np.vdot(left, right.T) for right in changes] for left in changes])
-        n_targets = self.rows.n_targets
-        return 0.5 * n_targets * traces + self.space.prior_information
+        return 0.5 * self.rows.n_targets * traces + prior
 
     def _covariance(self, free: Floats) -> Floats:
         """Return the covariance of the targets, noise included."""
@@ -295,8 +277,6 @@ class Climb:
         free, gradient, (low, high) = self.free, self.at.gradient, self.objective.bounds.T
         inside = ~(((free <= low) & (gradient < 0.0)) | ((free >= high) & (gradient > 0.0)))
         step = np.zeros_like(free)
-        if not inside.any():
-            return step, 0.0
         matrix, slope = model[np.ix_(inside, inside)], gradient[inside]
         matrix, ridge = matrix + np.diag(self._damping * np.diag(matrix)), 1.0
         step[inside] = np.linalg.solve(matrix, slope)

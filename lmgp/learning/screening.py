@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,24 +20,7 @@ STEPS = 20
 NEIGHBORS = 10
 
 
-class Screening(NamedTuple):
-    """A space in which most of many columns share a lengthscale in each part.
-
-    Attributes
-    ----------
-    space : Space
-    start : ndarray of shape (n_free,)
-        A point there.
-    n_own : int or None
-        The number of columns with lengthscales of their own; None where nothing was screened.
-    """
-
-    space: Space
-    start: Floats
-    n_own: int | None = None
-
-
-def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) -> Screening:
+def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) -> tuple[Space, Floats, int | None]:
     """Let most of many columns share a lengthscale in each part of a named form.
 
     Climbs by samples of the rows, in which each column has one lengthscale for all parts, rank the columns by the mean
@@ -59,8 +41,13 @@ def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) 
 
     Returns
     -------
-    Screening
-        The same space and start, where columns are few, or the kernel has no metric.
+    space : Space
+        In which most of many columns share a lengthscale in each part; the same, where columns are few, or the kernel
+        has no metric.
+    start : ndarray of shape (n_free,)
+        A point there.
+    n_own : int or None
+        The number of columns with lengthscales of their own; None where nothing was screened.
 
     References
     ----------
@@ -70,7 +57,7 @@ def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) 
     scales, parts, columns = _lengthscales(space)
     n = len(np.unique(columns))
     if n <= NUMBERS[-1] or not (space.form.named and space.form.kernel.can("metric")):
-        return Screening(space, start)
+        return space, start, None
     ends = np.mean(parallel_map(lambda rows: end_with_shared_lengthscales(rows, space, start), samples), axis=0)
     lengthscales = np.empty(n)
     lengthscales[columns] = ends[scales]
@@ -83,7 +70,7 @@ def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) 
 
     _, n_own, free = max(parallel_map(score, NUMBERS), key=lambda scored: scored[0])
     labels = np.minimum(rank, n_own)[columns] + (n_own + 1) * parts
-    return Screening(*_tied(space, scales, labels, free)[:2], n_own)
+    return *_tied(space, scales, labels, free)[:2], n_own
 
 
 def end_with_shared_lengthscales(rows: Rows, space: Space, start: Floats) -> Floats:
@@ -117,4 +104,4 @@ def _tied(space: Space, scales: Indices, labels: Indices, start: Floats) -> tupl
     behind[scales] = scales[first[of_label]]
     kept, places = np.unique(behind, return_inverse=True)
     form = replace(space.form, ties=places[space.form.ties])
-    return Space(form, space.units, space.given_noise), start[kept], places
+    return replace(space, form=form), start[kept], places

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from time import perf_counter
 from typing import NamedTuple
@@ -33,13 +33,11 @@ N_SAMPLES = 4
 # Positions and neighbours of the Vecchia likelihood whose information steers a climb of the exact one of so few rows.
 INFORMATION = 500, 30
 # The Vecchia likelihood of all rows has at most this number of positions, of as many neighbours each. Its cost grows
-# about as the number of positions times the square of that of the neighbours, and is the third number at most.
+# about as the number of positions times the square of that of the neighbours, and is the third number at most. It is
+# climbed twice, with half of the neighbours first, for most steps need no more. Errors have a t in the second climb
+# alone: at the start of the first one they tell how far off that start is. The exact likelihood, which takes normal
+# errors, is climbed in place of the second; up to `FIRST_ROWS` rows of the first.
 MOST_POSITIONS, MOST_NEIGHBORS, MOST_SQUARES = 20_000, 64, 40_000_000
-# It is climbed twice, with that number of neighbours divided by these: by 2 first, for most steps need no more than
-# half. Errors have a t in the second climb alone: at the start of the first one they tell how far off that start is.
-# The exact likelihood, which takes normal errors, is climbed in place of the second; up to `FIRST_ROWS` rows of the
-# first.
-DIVISORS = 2, 1
 # Few rows are learned from with the prior of close lengthscales where the evidence for it is the first number of nats,
 # which is strong by Kass and Raftery (1995). Where the evidence against it, by a quadratic likelihood, is more than the
 # second number, it is not tried.
@@ -78,7 +76,7 @@ class Optimum(NamedTuple):
     @property
     def information(self) -> Floats:
         """The information of the rows of the likelihood, with the prior, shape (n_free, n_free)."""
-        return self.objective.information(self.free, self.objective.n_rows)
+        return self.objective(self.free).information
 
     def weighted(self, weight: float) -> WeightedKernel:
         """Return them with a weight in an average."""
@@ -140,12 +138,12 @@ class Search:
     def _climbed(self, space: Space, samples: Sequence[Rows], start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):
             return Climb(ExactObjective(self.rows, space), start).go_on()
-        n_positions = min(len(self.rows), MOST_POSITIONS)
-        n_neighbors = min(MOST_NEIGHBORS, math.isqrt(MOST_SQUARES // n_positions))
-        half, whole = (self._likelihood(self.rows, n_positions, n_neighbors // divisor) for divisor in DIVISORS)
+        n = min(len(self.rows), MOST_POSITIONS)
+        most = min(MOST_NEIGHBORS, math.isqrt(MOST_SQUARES // n))
+        half, whole = (VecchiaLikelihood(self.rows, n, each, sampling(self.draw)) for each in (most // 2, most))
         if not self.exact:
             # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
-            small = Space(space.form, self.units, self.noise_variance, LEAST_SCALE)
+            small = replace(space, least_noise=LEAST_SCALE)
             ends = parallel_map(lambda sample: Climb(self._objective(sample, small), start).go_on().free, samples)
             start = np.mean(ends, axis=0)
         first = self._first(space, half, start)
@@ -174,7 +172,7 @@ class Search:
         apart = climbed(space, start)
         if not (self.exact and self.close and np.count_nonzero(space.kinds == "lengthscale") > 1):
             return apart
-        close = Space(space.form, self.units, self.noise_variance, own_deviation=CLOSE_DEVIATION)
+        close = replace(space, own_deviation=CLOSE_DEVIATION)
         evidence = apart.log_evidence(space)
         if apart.log_evidence(close) < evidence - HOPELESS:
             return apart
@@ -195,8 +193,5 @@ class Search:
             moved = space.median + np.where(space.kinds == "lengthscale", by, 0.0)
             yield np.where(space.kinds == "noise", np.log(noise), moved)
 
-    def _likelihood(self, rows: Rows, n_positions: int, n_neighbors: int) -> VecchiaLikelihood:
-        return VecchiaLikelihood(rows, n_positions, n_neighbors, sampling(self.draw))
-
     def _objective(self, rows: Rows, space: Space) -> ExactObjective:
-        return ExactObjective(rows, space, self._likelihood(rows, *INFORMATION))
+        return ExactObjective(rows, space, VecchiaLikelihood(rows, *INFORMATION, sampling(self.draw)))

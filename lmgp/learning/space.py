@@ -57,7 +57,7 @@ def deviation(values: Floats, name: str) -> float:
     return deviation
 
 
-def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[Floats, list[str]]:
+def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[Floats, list[str], Indices]:
     """Say what each free number of a kernel is measured in.
 
     Parameters
@@ -74,15 +74,17 @@ def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[F
         In the order of `kernel.theta`.
     kinds : list of str
         Keys of `RANGES`.
+    labels : ndarray of int of shape (n_theta, 2)
+        The part and the column that each belongs to.
     """
     factors = set(_factors(kernel))
     units: list[float] = []
     kinds: list[str] = []
-    for parameter in kernel.parameters:
-        if parameter.fixed:
-            continue
-        of_columns = columns if parameter.columns is None else columns[list(parameter.columns)]
-        kind, unit = parameter.kind, of_columns if parameter.value.ndim else of_columns.mean(keepdims=True)
+    labels: list[tuple[int, int]] = []
+    for part, parameter in enumerate(kernel.free_parameters):
+        seen = list(parameter.columns or range(len(columns)))
+        kind, unit = parameter.kind, columns[seen] if parameter.value.ndim else columns[seen].mean(keepdims=True)
+        labels += [(part, column) for column in seen[: parameter.value.size]]
         if kind in ("variance", "slope"):
             kind, square = ("factor", 1.0) if parameter.name in factors else ("variance", variance)
             unit = square * (unit**-2.0 if parameter.kind == "slope" else np.ones(1))
@@ -90,7 +92,7 @@ def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[F
             unit = np.ones(1)
         units += np.broadcast_to(unit, parameter.value.size).tolist()
         kinds += [kind] * parameter.value.size
-    return np.array(units), kinds
+    return np.array(units), kinds, np.array(labels, dtype=np.intp).reshape(-1, 2)
 
 
 def _factors(kernel: Kernel, carries: bool = True) -> list[str]:
@@ -155,6 +157,7 @@ class Units:
         return cls(columns, shared, spread**2, int(np.count_nonzero(varying)))
 
 
+@dataclass(eq=False)
 class Space:
     """The logarithms of what is free in a form, and of the noise variance, in the units of the data.
 
@@ -175,28 +178,27 @@ class Space:
         If a lengthscale is free, and all rows of X are the same.
     """
 
-    def __init__(
-        self,
-        form: Form,
-        units: Units,
-        given_noise: float | None = None,
-        least_noise: float = LEAST_NOISE,
-        own_deviation: float = OWN_DEVIATION,
-    ) -> None:
-        self.form, self.units, self.given_noise, self.own_deviation = form, units, given_noise, own_deviation
+    form: Form
+    units: Units
+    given_noise: float | None = None
+    least_noise: float = LEAST_NOISE
+    own_deviation: float = OWN_DEVIATION
+
+    def __post_init__(self) -> None:
+        form, units = self.form, self.units
         columns = units.columns if form.ard else units.shared
-        of_theta, of_kind = parameter_units(form.kernel, columns, units.variance)
+        of_theta, of_kind, labels = parameter_units(form.kernel, columns, units.variance)
         log_units, ranges = np.log(of_theta), np.log([RANGES[kind] for kind in of_kind]).reshape(-1, 2)
         given = form.kernel.bounds - log_units[:, None]
         # Of numbers that share a free one, the first says what it is.
         _, first = np.unique(form.ties, return_index=True)
         self.index, self._log_units, self.kinds = form.ties, log_units, np.array(of_kind)[first]
-        self.log_units, self.labels = log_units[first], _labels(form.kernel)[first]
+        self.log_units, self.labels = log_units[first], labels[first]
         self.bounds = np.where(np.isfinite(given), given, ranges)[first]
-        if given_noise is None:
+        if self.given_noise is None:
             self.index, self.kinds = np.append(self.index, form.n_free), np.append(self.kinds, "noise")
             self._log_units = np.append(log_units, math.log(units.variance))
-            self.bounds = np.vstack((self.bounds, np.log([least_noise, RANGES["noise"][1]])))
+            self.bounds = np.vstack((self.bounds, np.log([self.least_noise, RANGES["noise"][1]])))
         if units.n_varying == 0 and "lengthscale" in self.kinds:
             raise InputError(
                 "All rows of X are the same: no lengthscale can be learned from them. Give kernel=GaussianKernel(...), "
@@ -222,7 +224,7 @@ class Space:
         """Return the kernel; what all columns share is one number where their units are equal."""
         kernel = self.form.kernel.with_theta(self.logarithms(free)[: len(self.form.ties)])
         if self.form.named and not self.form.ard and np.ptp(self.units.shared) == 0.0:
-            one = {p.name: float(p.value[0]) for p in kernel.parameters if p.value.ndim and not p.fixed}
+            one = {p.name: float(p.value[0]) for p in kernel.free_parameters if p.value.ndim}
             kernel.set_params(**one)
         return kernel
 
@@ -249,18 +251,9 @@ class Space:
         parts, columns = self.labels[scales].T
         alike = (parts == parts[:, None]).astype(float) + (columns == columns[:, None]) + np.eye(len(scales))
         covariance[np.ix_(scales, scales)] = common + own * alike
-        inverse: Floats = np.linalg.inv(covariance).astype(np.float64)
-        return inverse
+        return np.linalg.inv(covariance).astype(np.float64)
 
     @cached_property
     def _log_constant(self) -> float:
         """The logarithm of what makes the prior a density."""
         return 0.5 * float(np.linalg.slogdet(self.prior_information / (2.0 * math.pi))[1])
-
-
-def _labels(kernel: Kernel) -> Indices:
-    """Return the part and the column that each free number of a kernel belongs to, shape (n_theta, 2)."""
-    free = [parameter for parameter in kernel.parameters if not parameter.fixed]
-    columns = [(one.columns or range(one.value.size))[: one.value.size] for one in free]
-    labels = [(part, column) for part, some in enumerate(columns) for column in some]
-    return np.array(labels, dtype=np.intp).reshape(-1, 2)

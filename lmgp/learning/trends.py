@@ -76,8 +76,8 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
     gains = np.array([of_slopes[np.isin(columns, of)].sum() for of in places])
     order, n_places = np.argsort(-gains, kind="stable"), len(places)
     n_slopes = np.cumsum([0, *(len(places[i]) for i in order)])
-    n_choices = [math.comb(n_places, k) for k in range(n_places + 1)]
-    by_chance = 0.5 * n_slopes * math.log(len(some)) + [math.log(number) for number in n_choices]
+    of_choices = [math.log(math.comb(n_places, k)) for k in range(n_places + 1)]
+    by_chance = 0.5 * n_slopes * math.log(len(some)) + of_choices
     n_kept = int(np.argmax(np.append(0.0, np.cumsum(gains[order])) - by_chance))
     if n_kept == 0 or not without.kernel.can("metric"):
         return None
@@ -130,10 +130,9 @@ class Process:
     @property
     def significance(self) -> Floats:
         """The slope of each column over its standard error."""
-        posterior = self._with_slopes(self._exact)
+        posterior = Trended(self._exact, self.trend, self._exact.products())
         slopes = self.trend.estimate(posterior.coefficients[:, 0], posterior.coefficients_covariance)
-        significance: Floats = np.abs(slopes.coef) / np.maximum(slopes.coef_error, np.finfo(np.float64).tiny)
-        return significance
+        return np.abs(slopes.coef) / np.maximum(slopes.coef_error, np.finfo(np.float64).tiny)
 
     @property
     def log_likelihood(self) -> float:
@@ -142,21 +141,16 @@ class Process:
 
     def densities(self, validation: Validation) -> list[Floats]:
         """Return the log densities of rows and neighbourhoods, each without itself; see `Validation.densities`."""
-        validation = replace(validation, rows=self._with_columns(validation.rows))
-        learned = self.learned
-        return validation.densities(learned.kernel, learned.noise_variance, learned.degrees, self._trended)
+        validation = replace(validation, rows=self._with_columns(validation.rows), trended=self._trended)
+        return validation.densities(self.learned.kernel, self.learned.noise_variance, self.learned.degrees)
 
     def _trended(self, posterior: Posterior) -> Posterior:
-        return self._with_slopes(posterior) if self.trend.estimated else posterior
+        return Trended(posterior, self.trend, self._exact.products()) if self.trend.estimated else posterior
 
     @cached_property
     def _exact(self) -> ExactPosterior:
         return ExactPosterior(self.learned.kernel, self._with_columns(self.some), Noise(self.learned.noise_variance))
 
-    def _with_slopes(self, posterior: Posterior) -> Trended:
-        return Trended(posterior, self.trend, self._exact.products())
-
     def _with_columns(self, rows: Rows) -> Rows:
-        return (
-            rows.with_targets(np.column_stack((rows.Y, self.trend.columns(rows.X)))) if self.trend.estimated else rows
-        )
+        H = self.trend.columns(rows.X)
+        return rows.with_targets(np.column_stack((rows.Y, H))) if self.trend.estimated else rows

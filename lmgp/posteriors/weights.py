@@ -262,7 +262,7 @@ def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib:
     MemoryLimitError
         If three D × D matrices and the parameters of the map take more.
     """
-    needed, n_columns = _needed(features, n_rows, n_inputs)
+    needed, n_columns = bytes_of_model(features, n_rows, n_inputs)
 
     def advice(limit: float) -> str:
         most = 0
@@ -270,7 +270,7 @@ def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib:
             sizes = range(1, min(features.n_features, 10**12))
             smaller = clone(features)
             most = bisect_right(
-                sizes, limit, key=lambda size: _needed(smaller.set_params(n_features=size), n_rows, n_inputs)[0]
+                sizes, limit, key=lambda size: bytes_of_model(smaller.set_params(n_features=size), n_rows, n_inputs)[0]
             )
         return f"Use at most {most or math.isqrt(int(limit / (8 * MATRICES))):,} features, or a higher limit."
 
@@ -303,8 +303,8 @@ def fitted_global_map(
     return made.fit_around(rows.X, centre[None, :]), centre
 
 
-def _needed(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int]:
-    """Return the bytes of a model, and its number of columns."""
+def bytes_of_model(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int]:
+    """Return the bytes of the matrices of a model with a map, and its number of columns."""
     work = features.work(n_inputs)
     # Of n rows, no more than n can be landmarks.
     n_columns = min(work.columns, n_rows) if work.solved else work.columns

@@ -1,6 +1,6 @@
 """Which recipes are tried."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, product, takewhile
 
@@ -9,14 +9,15 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammainccinv
 
 from lmgp.data import Approximation, Floats, Noise, Rows
-from lmgp.errors import InputError, MemoryLimitError, nearest_names
+from lmgp.errors import InputError, nearest_names
 from lmgp.features.base import KernelMap
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.exact import max_rows_within
-from lmgp.posteriors.weights import check_model
+from lmgp.posteriors.weights import bytes_of_model
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Weights
 from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, SPECTRAL, Method
+from lmgp.utils.memory import memory_limit
 
 # What becomes of the prior variance that a map leaves out: right at every row, which the divergences rest on.
 APPROXIMATION: Approximation = "fitc"
@@ -33,7 +34,7 @@ MAX_COORDINATES = 1e9
 QUICK = 2e10
 # In nominal seconds, as all others below: what any model may take.
 AFFORDABLE = 20.0
-# A model may also take as long as predictions from this number of nearest rows.
+# A model may also take as long as predictions from this number of nearest rows, from which most rows are predicted.
 NEIGHBOURS = 256
 # Of models of a map and residuals.
 RESIDUAL_LANDMARKS, RESIDUAL_NEIGHBOURS, RESIDUAL_BLOCK = 1024, (64, 128), 256
@@ -137,12 +138,12 @@ class Allowed:
 
     def needs_no_search(self, n_rows: int, n_predict: int) -> bool:
         """Say whether the exact GP is to be taken at once."""
-        return self.takes_exact(n_rows) and (exact_work(n_rows, n_predict) <= QUICK or set(self.methods) == {EXACT})
+        return self.takes_exact(n_rows) and (exact_seconds(n_rows, n_predict) <= 1.0 or set(self.methods) == {EXACT})
 
 
-def exact_work(n_rows: int, n_predict: int) -> float:
-    """Return the multiplications that the exact GP of n rows takes."""
-    return n_rows**2 * (n_rows / 3.0 + n_predict)
+def exact_seconds(n_rows: int, n_predict: int) -> float:
+    """Return the nominal seconds that the exact GP of n rows takes, by its multiplications."""
+    return n_rows**2 * (n_rows / 3.0 + n_predict) / QUICK
 
 
 def sizes(max_features: int) -> list[int]:
@@ -259,17 +260,16 @@ def candidates(allowed: Allowed, problem: Problem, cover: Callable[[float], Floa
     InputError
         If there is no candidate.
     """
-    known = {name: METHODS[name] for name in allowed.methods if name in METHODS}
-    maps = {name: method for name, method in known.items() if method.mapped and _map(method).serves(problem.kernel)}
-    everywhere = {name: method for name, method in maps.items() if not method.localized}
-    around = {name: method for name, method in maps.items() if method.localized}
+    known = (METHODS[name] for name in dict.fromkeys(allowed.methods) if name in METHODS)
+    maps = [method for method in known if method.mapped and _map(method).serves(problem.kernel)]
+    everywhere, around = ([method for method in maps if method.localized == local] for local in (False, True))
     found = _of_maps(allowed, everywhere, problem)
     for threshold in THRESHOLDS if around else ():
         centroids = cover(threshold)
         if len(centroids) >= max_centroids(problem.n_rows, problem.n_inputs):
             break  # smaller thresholds take more
         if len(centroids) > 1 or not everywhere:  # around one centroid, a model is a global one
-            found += _of_maps(allowed, around, problem, threshold, centroids)
+            found += _of_maps(allowed, around, problem, (threshold, centroids))
     found += _of_residuals(allowed, problem)
     found += _of_rows(allowed, problem)
     if not found:
@@ -284,44 +284,36 @@ def candidates(allowed: Allowed, problem: Problem, cover: Callable[[float], Floa
 
 def _map(method: Method, size: int = SMALLEST_SIZE) -> KernelMap:
     """Make the unfitted map of a method."""
-    made: KernelMap = method.make(size, "local", None)
-    return made
+    return method.make(size, "local", None)
 
 
 def _fits(features: KernelMap, problem: Problem, allowed: Allowed) -> bool:
     """Say whether the matrices of a model with a map fit into memory."""
-    try:
-        check_model(features, problem.n_rows, problem.n_inputs, allowed.max_memory_gib)
-    except MemoryLimitError:
-        return False
-    return True
+    return bytes_of_model(features, problem.n_rows, problem.n_inputs)[0] <= memory_limit(allowed.max_memory_gib)
 
 
 def _of_maps(
-    allowed: Allowed,
-    methods: Mapping[str, Method],
-    problem: Problem,
-    threshold: float | None = None,
-    centroids: Floats | None = None,
+    allowed: Allowed, methods: Sequence[Method], problem: Problem, around: tuple[float, Floats] | None = None
 ) -> list[Candidate]:
-    """List the maps around the centroids of a threshold, if one is given."""
+    """List the maps for all rows, or around the centroids of a threshold."""
     gib, each, found = allowed.max_memory_gib, sizes(allowed.max_features), []
-    distances = None if centroids is None else problem.distances(centroids)
-    for (name, method), size in product(methods.items(), each):
+    distances = None if around is None else problem.distances(around[1])
+    for method, size in product(methods, each):
         features = _map(method, size)
         work = features.work(problem.n_inputs)
         if (work.solved and size > max(problem.n_rows, each[0])) or not _fits(features, problem, allowed):
             continue
-        if threshold is None or centroids is None:
-            found.append(problem.candidate(name, size, Weights(features, max_memory_gib=gib)))
+        if around is None:
+            found.append(problem.candidate(method.name, size, Weights(features, max_memory_gib=gib)))
             continue
+        threshold, centroids = around
         # A localized model takes the rows within the reach of its degree.
         share = 1.0
         if work.degree is not None:
             reach = work.stretch * np.sqrt(gammainccinv(work.degree + 1, problem.reach))
             share = float(np.mean(distances <= reach))
         recipe = Local(features, threshold, solver="auto", max_memory_gib=gib)
-        found.append(problem.candidate(name, size, recipe, n_centroids=len(centroids), share=share))
+        found.append(problem.candidate(method.name, size, recipe, n_centroids=len(centroids), share=share))
     return found
 
 

@@ -18,16 +18,7 @@ from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.local import PRUNE
 from lmgp.posteriors.modes import ModeSolve, check_modes, choose_modes
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
-from lmgp.selection.candidates import (
-    AFFORDABLE,
-    QUICK,
-    Allowed,
-    Candidate,
-    Problem,
-    candidates,
-    exact_work,
-    max_centroids,
-)
+from lmgp.selection.candidates import AFFORDABLE, Allowed, Candidate, Problem, candidates, exact_seconds, max_centroids
 from lmgp.selection.methods import EXACT, RESIDUAL, SPECTRAL
 from lmgp.selection.nearest import FEW, gain_over_nearest, number_of_rows
 from lmgp.selection.probes import Probes
@@ -136,7 +127,7 @@ def _by_modes(allowed: Allowed, problem: Problem) -> tuple[Candidate, Selection]
     except (InputError, MemoryLimitError):
         return None
     # At the rate by which the exact GP is taken at once within a second.
-    by_exact = exact_work(n, problem.n_predict) / QUICK if allowed.takes_exact(n) else math.inf
+    by_exact = exact_seconds(n, problem.n_predict) if allowed.takes_exact(n) else math.inf
     limit = problem.affordable if streamed else min(AFFORDABLE, max(1.0, by_exact))
     seconds = ModeSolve.of(modes, kernel, problem.noise_variance, n, error, not streamed).cost.seconds
     if seconds > limit:

@@ -2,27 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
-from lmgp.data import Floats, Noise, column_scales, sampling
+from lmgp.data import Floats, Noise, Predicted, column_scales, sampling
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import ObservationNoise
-from lmgp.learning.heldout import N_ALONE, Predicted, Validation, mean_and_error, observed_std
+from lmgp.learning.heldout import Validation, mean_and_error
 from lmgp.neighbours.duplicates import steady_order, steady_sample
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.recipes import Recipe
-from lmgp.selection.candidates import Problem
+from lmgp.selection.candidates import NEIGHBOURS, Problem
 
-# Each row is predicted from the second number of nearest rows; from the first one where that predicts rows left out
-# better by more than this number of standard errors.
-FEW, MANY, ERRORS = 8, 256, 2.0
+# Each row is predicted from the 256 nearest rows, but from this number where these predict rows left out better by more
+# than the second number of standard errors.
+FEW, ERRORS = 8, 2.0
 # Models are compared on at most this number of rows.
 MOST_ROWS = 20_000
 
 
-def number_of_rows(problem: Problem, most: int = MANY) -> int:
+def number_of_rows(problem: Problem, most: int = NEIGHBOURS) -> int:
     """Return from how many nearest rows each row is to be predicted: 256, or 8 where these predict better.
 
     The exact process is that of its kernel and normal noise. Where neither is that of the rows, more of them may
@@ -37,11 +36,9 @@ def number_of_rows(problem: Problem, most: int = MANY) -> int:
     """
     rows, noise = problem.rows.take(steady_order(problem.rows)), Noise(problem.noise_variance)
     validation = Validation.of(rows, column_scales(rows), sampling(0, 2))
-    few, many = (min(number, most) for number in (FEW, MANY))
+    few, many = (min(number, most) for number in (FEW, NEIGHBOURS))
     nearest = NearestPosterior(problem.kernel, rows, noise, many, share=False, precision="float32")
-    by_few, by_many = (
-        validation.densities_by(nearest.with_neighbors(number), partial(densities, noise)) for number in (few, many)
-    )
+    by_few, by_many = (validation.densities_by(nearest.with_neighbors(k), densities) for k in (few, many))
     gain, error = mean_and_error([one - other for one, other in zip(by_few, by_many, strict=True)])
     return few if gain > ERRORS * error else many
 
@@ -59,27 +56,15 @@ def gain_over_nearest(problem: Problem, recipe: Recipe, number: int, rng: np.ran
         Draws the map of the recipe.
     """
     rows, noise = problem.rows.take(steady_sample(problem.rows, MOST_ROWS)), Noise(problem.noise_variance)
-    index = np.sort(sampling(0, 2).permutation(len(rows))[:N_ALONE])
+    validation = Validation.of(rows, column_scales(rows), sampling(0, 2), near=False)
     posterior = recipe.posterior(problem.kernel, problem.noise_variance, rows, rng)
     nearest = NearestPosterior(problem.kernel, rows, noise, number, share=False, precision="float32")
-    some = rows.take(index)
-    (here,), (there,) = (densities(noise, [(some, *one.leave_one_out(index))]) for one in (posterior, nearest))
+    (here, _), (there, _) = (validation.densities_by(one, densities) for one in (posterior, nearest))
     return float(np.mean(here - there))
 
 
-def densities(noise: Noise, predicted: Sequence[Predicted]) -> list[Floats]:
-    """Return log densities of rows that were left out, with the distribution of new observations that they tell.
-
-    Parameters
-    ----------
-    noise : Noise
-    predicted : sequence of (Rows, means, latent variances)
-        Of one target: rows that were left out by themselves first, then neighbourhoods.
-    """
-    parts = [
-        (rows, rows.Y, means, observed_std(rows, variances, noise.variance)[:, None], i == 0)
-        for i, (rows, means, variances) in enumerate(predicted)
-    ]
+def densities(predicted: Sequence[Predicted]) -> list[Floats]:
+    """Return log densities of rows of one target that were left out, with the distribution that they tell."""
     # Weights may say how much a row pulls: here, all rows count alike.
-    of_all = ObservationNoise.fitted("auto", replace(LeftOut.of(parts), weights=None))[1]
+    of_all = ObservationNoise.fitted("auto", replace(LeftOut.of(predicted), weights=None))[1]
     return np.split(of_all, np.cumsum([len(rows) for rows, *_ in predicted])[:-1])

@@ -1,5 +1,7 @@
 """What the names of kernels stand for."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,13 @@ from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.kernels.composite import SumKernel
-from lmgp.learning.forms import AUTO, PARTS, SEASONAL, WITH_CATEGORIES, declared_free, forms, make_form
+from lmgp.learning.engine import Settings, forms_of
+from lmgp.learning.forms import AUTO, PARTS, SEASONAL, WITH_CATEGORIES, Ard, Form, declared_free, make_form
+
+
+def forms(kernel: Any, ard: Ard, n_inputs: int, **settings: Any) -> tuple[Form, ...]:
+    """Return the forms that are tried of any rows."""
+    return forms_of(Rows(np.zeros((2, n_inputs)), np.zeros(2)), Settings(kernel, ard, **settings))
 
 
 class TestNames:
@@ -53,7 +61,7 @@ class TestNames:
         np.testing.assert_array_equal(make_form("matern32*periodic", True, 2).ties, np.arange(7))
 
     def test_categories_have_a_part_of_their_own_and_share_lengthscales_by_column(self) -> None:
-        (form,) = forms("auto", "auto", 6, [0, 1, 1, 2, 3, 3], categories=[1, 2, 4, 5])
+        (form,) = forms("auto", "auto", 6, groups=[0, 1, 1, 2, 3, 3], categories=[1, 2, 4, 5])
         assert form.name == WITH_CATEGORIES
         np.testing.assert_array_equal(form.ties[:7], [0, 1, 1, 2, 3, 3, 4])
         np.testing.assert_array_equal(form.ties[-5:] - form.ties[-5], [0, 0, 1, 1, 2])

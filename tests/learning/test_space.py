@@ -75,15 +75,17 @@ def test_what_the_parameters_of_a_kernel_are_measured_in() -> None:
     kernel = GaussianKernel([1.0, 1.0]) * RationalQuadraticKernel(alpha=7.0) + 2.0 * MaternKernel(
         variance_bounds="fixed"
     )
-    units, kinds = parameter_units(kernel + LinearKernel(), np.array([1.0, 100.0]), 9.0)
+    units, kinds, labels = parameter_units(kernel + LinearKernel(), np.array([1.0, 100.0]), 9.0)
     assert len(units) == len(kinds) == len((kernel + LinearKernel()).theta) == 8
     # Two lengthscales and a variance in units of y²; a lengthscale, a factor and alpha; a lengthscale; a slope's.
     expected = ["lengthscale", "lengthscale", "variance", "lengthscale", "factor", "other", "lengthscale", "variance"]
     assert kinds == expected
+    np.testing.assert_array_equal(labels, [(0, 0), (0, 1), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0)])
     np.testing.assert_allclose(units, [1.0, 100.0, 9.0, 50.5, 1.0, 1.0, 50.5, 9.0 / 50.5**2])
     some = MaternKernel([1.0, 1.0]).on([2, 0]) * PeriodicKernel(3.0).on(1) + GaussianKernel().on(2) * LinearKernel()
-    units, kinds = parameter_units(some, np.array([1.0, 100.0, 7.0]), 9.0)
+    units, kinds, labels = parameter_units(some, np.array([1.0, 100.0, 7.0]), 9.0)
     assert kinds[2:6] == ["variance", "period", "other", "factor"]
+    np.testing.assert_array_equal(labels[:4, 1], [2, 0, 2, 1])
     np.testing.assert_allclose(units, [7.0, 1.0, 9.0, 100.0, 1.0, 1.0, 7.0, 9.0, 36.0**-2.0])
 
 

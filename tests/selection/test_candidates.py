@@ -131,7 +131,7 @@ class TestExact:
 
     def test_takes_no_search_where_it_is_quick(self) -> None:
         """n²(n/3 + n_predict) multiplications, as many as 2,500 rows need for as many predictions."""
-        assert candidates.exact_work(30, 5) == 900 * (10 + 5)
+        assert candidates.exact_seconds(30, 5) == 900 * (10 + 5) / candidates.QUICK
         assert OPEN.needs_no_search(2400, 2400)
         assert not OPEN.needs_no_search(2600, 2600)
         assert OPEN.needs_no_search(3500, 10)

@@ -1,7 +1,6 @@
 """How many nearest rows predict best, by rows left out."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -16,9 +15,9 @@ from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.recipes import Exact, Nearest, Recipe, Weights
 from lmgp.selection import choose
 from lmgp.selection import nearest as of_nearest
-from lmgp.selection.candidates import Allowed, Problem
+from lmgp.selection.candidates import NEIGHBOURS, Allowed, Problem
 from lmgp.selection.methods import NEAREST_ROWS
-from lmgp.selection.nearest import FEW, MANY, densities, gain_over_nearest, number_of_rows
+from lmgp.selection.nearest import FEW, densities, gain_over_nearest, number_of_rows
 from lmgp.selection.search import Selection
 from lmgp.utils.student import Student
 
@@ -54,7 +53,7 @@ def test_densities_are_those_of_dense_algebra() -> None:
     rows, noise = draw(400, SPOILED), 0.01
     validation = Validation.of(rows, column_scales(rows), np.random.default_rng(1))
     nearest = NearestPosterior(KERNEL, rows, Noise(noise), 12, share=False)
-    alone, regions = validation.densities_by(nearest, partial(densities, Noise(noise)))
+    alone, regions = validation.densities_by(nearest, densities)
     others = [rows.take(np.arange(len(rows)) != i) for i in validation.alone]
     pairs = [predicted(rest, rows.X[i], 12, noise) for rest, i in zip(others, validation.alone, strict=True)]
     y = [rows.Y[validation.alone, 0]]
@@ -85,7 +84,7 @@ def test_few_rows_predict_beside_outliers_that_the_process_does_not_know() -> No
         errors = (new.Y - means)[:, 0] / np.sqrt(variances + NOISE)
         return float((Student.fitted(errors).log_density(errors) - 0.5 * np.log(variances + NOISE)).mean())
 
-    assert density(nearest) > density(nearest.with_neighbors(MANY)) + 0.05
+    assert density(nearest) > density(nearest.with_neighbors(NEIGHBOURS)) + 0.05
 
 
 def test_of_numbers_that_predict_alike_the_largest_is_taken() -> None:
@@ -93,7 +92,7 @@ def test_of_numbers_that_predict_alike_the_largest_is_taken() -> None:
     X = rng.uniform(0.0, 10.0, (1500, 2))
     kernel = MaternKernel(2.0, 1.0, smoothness=0.5)
     y = np.linalg.cholesky(kernel(X) + 0.1 * np.eye(len(X))) @ rng.normal(size=len(X))
-    assert number_of_rows(problem(Rows(X, y), kernel, 0.1)) == MANY
+    assert number_of_rows(problem(Rows(X, y), kernel, 0.1)) == NEIGHBOURS
 
 
 def test_of_rows_without_errors_any_number_is_as_good() -> None:
@@ -102,10 +101,10 @@ def test_of_rows_without_errors_any_number_is_as_good() -> None:
     rows = Rows(X, np.zeros(800))
     validation = Validation(rows, np.arange(800), ())
     nearest = NearestPosterior(KERNEL, rows, Noise(NOISE), 8, share=False)
-    alone, regions = validation.densities_by(nearest, partial(densities, nearest.noise))
+    alone, regions = validation.densities_by(nearest, densities)
     assert np.isfinite(alone).all()
     assert not len(regions)
-    assert number_of_rows(problem(rows)) == MANY
+    assert number_of_rows(problem(rows)) == NEIGHBOURS
 
 
 def test_does_not_depend_on_the_order_of_rows() -> None:
@@ -203,19 +202,19 @@ def test_what_is_nearest_to_the_exact_process_is_taken_unless_it_predicts_worse(
     gain: float, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By more than the tolerance, which one of the maps is within."""
-    recipe, selection = chosen(MANY, monkeypatch, gain, tolerance=0.05, kernel=KERNEL, noise_variance=0.05)
+    recipe, selection = chosen(NEIGHBOURS, monkeypatch, gain, tolerance=0.05, kernel=KERNEL, noise_variance=0.05)
     assert isinstance(recipe, Weights) == taken
     assert selection.by_rows_left_out == (not taken)
     assert {trial.method for trial in selection} <= {"nystroem", "orf", NEAREST_ROWS}
     assert len(selection) > 1
     assert (selection.chosen.method in ("nystroem", "orf")) == taken
-    assert taken or recipe == Nearest(MANY, precision="float32", max_memory_gib=4.0)
+    assert taken or recipe == Nearest(NEIGHBOURS, precision="float32", max_memory_gib=4.0)
 
 
 def test_where_256_rows_are_nearest_to_the_exact_process_nothing_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "gain_over_nearest", lambda *_: pytest.fail("compared"))
-    recipe, selection = chosen(MANY, monkeypatch, tolerance=1e-15)
-    assert recipe == Nearest(MANY, precision="float32", max_memory_gib=4.0)
+    recipe, selection = chosen(NEIGHBOURS, monkeypatch, tolerance=1e-15)
+    assert recipe == Nearest(NEIGHBOURS, precision="float32", max_memory_gib=4.0)
     assert selection.by_rows_left_out
     assert sum(trial.chosen for trial in selection) == 1
     assert len({trial[:2] for trial in selection}) == len(selection) > 1
