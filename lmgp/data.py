@@ -583,7 +583,7 @@ def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) ->
     """Raise a TypeError, as scikit-learn does, for sparse rows where they are not accepted."""
     if options.get("accept_sparse"):
         return
-    if hasattr(X, "iloc") and hasattr(X, "sparse"):  # which a frame has if all of its columns are sparse
+    if hasattr(X, "iloc") and X.shape[1] and hasattr(X, "sparse"):  # which a frame has if all of its columns are sparse
         raise TypeError(
             f"A data frame of sparse columns was passed as X, but {type(estimator).__name__} needs dense ones: use "
             "X.sparse.to_dense(), or pd.get_dummies(..., sparse=False) where they are made."

@@ -1,7 +1,7 @@
 """Predictions on grids: maps as data sets of xarray, and as GeoTIFF files."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -219,6 +219,7 @@ def column_names(model: Any) -> tuple[str, ...]:
 
 def checked_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, Floats]:
     """Return the values of each axis; refuse axes of other columns than those of a model, and too many points."""
+    refuse_taken_names(names)
     values = {name: _values(name, axis) for name, axis in axes.items()}
     for name in values:
         if name not in names:
@@ -229,6 +230,15 @@ def checked_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, Fl
     if n_points > MOST_POINTS:
         raise InputError(f"The grid has {n_points:,} points; the most are {MOST_POINTS:,}. Give smaller numbers.")
     return values
+
+
+def refuse_taken_names(columns: Iterable[str]) -> None:
+    """Refuse columns of a model beside which predictions of the same name would stand."""
+    if taken := sorted({*TITLES, "target"} & set(columns)):
+        raise InputError(
+            f"The model has a column {taken[0]!r}, and so have its predictions. Fit a model to a table in which it has "
+            "another name, or predict a table, whose predictions stand by themselves."
+        )
 
 
 def grid_rows(axes: Mapping[str, Floats], names: Sequence[str], chunk: int = CHUNK) -> Iterator[Floats]:
@@ -332,7 +342,9 @@ def _values(name: str, axis: Any) -> Floats:
             raise InputError(f"The axis {name!r} has {axis[2]:,} times the value {axis[0]:g}; give it as one number.")
         return np.linspace(float(axis[0]), float(axis[1]), int(axis[2]))
     try:
-        values = np.atleast_1d(np.asarray(axis, dtype=np.float64))
+        dates = np.asarray(axis)
+        days = dates.astype("datetime64[us]").astype(np.float64) / 86400e6 if dates.dtype.kind == "M" else axis
+        values = np.atleast_1d(np.asarray(days, dtype=np.float64))
     except (TypeError, ValueError):
         values = np.array([np.nan])
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or len(np.unique(values)) < len(values):

@@ -187,6 +187,23 @@ def test_axes_that_are_refused(model: ExactGPRegressor, axes: Any, told: str) ->
         predict_grid(model, axes)
 
 
+def test_dates_are_an_axis_of_days() -> None:
+    dates = pd.date_range("2020-01-05", periods=30)
+    X = pd.DataFrame({"a": np.tile([0.0, 1.0, 2.0], 10), "b": np.linspace(0.0, 2.0, 30), "day": dates})
+    model = GPRegressor(**GIVEN, noise="normal").fit(X, np.sin(np.arange(30.0)))
+    grid = predict_grid(model, {"a": 1.0, "b": [0.0, 1.0], "day": dates[3:5]})
+    rows = pd.DataFrame({"a": 1.0, "b": [0.0, 1.0], "day": dates[3]})
+    np.testing.assert_allclose(grid["mean"].sel(day=18269.0).values.ravel()[::-1], model.predict(rows))
+
+
+@pytest.mark.parametrize("name", ["mean", "upper", "target"])
+def test_columns_with_the_names_of_predictions_are_refused(name: str) -> None:
+    X, y = frame()
+    model = ExactGPRegressor(**GIVEN).fit(X.rename(columns={"lon": name}), y)
+    with pytest.raises(InputError, match=f"The model has a column '{name}', and so have its predictions"):
+        predict_grid(model, {name: 1.0, "lat": 2.0}, x=name, y="lat")
+
+
 def test_models_and_maps_that_are_refused(model: ExactGPRegressor) -> None:
     with pytest.raises(NotFittedError):
         predict_grid(ExactGPRegressor(), AXES)

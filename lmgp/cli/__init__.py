@@ -6,6 +6,7 @@ output, such as ``head``, has stopped.
 
 # Whatever takes longer to import than to press Ctrl-C is imported within `main`, which answers it in one line.
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status.
     """
     gc.set_threshold(ALLOCATIONS)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding may lack some letters of a name
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             arguments = _parser().parse_args(argv)

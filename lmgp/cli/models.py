@@ -29,8 +29,8 @@ def fit(arguments: argparse.Namespace) -> None:
     """Fit a model to a table, and write it to a file."""
     if arguments.out == STANDARD:
         raise InputError("A model is written to a file; give its name, such as --out model.lmgp.")
-    if arguments.seed < 0:
-        raise InputError(f"--seed must not be negative; got {arguments.seed}.")
+    if not 0 <= arguments.seed < 2**32:
+        raise InputError(f"--seed must be at least 0 and below 2**32 = {2**32:,}; got {arguments.seed}.")
     _check_targets(arguments)
     check_place(arguments.out, arguments.table)  # before the work
     whole = "standard input" if arguments.table == STANDARD else arguments.table
@@ -233,10 +233,11 @@ def _parts_of_table(model: Any, arguments: argparse.Namespace, whole: bool) -> "
     """Predict a table, with its columns where it is `whole`; what is predicted of incomplete rows is NaN."""
     import numpy as np
 
-    from lmgp.grids import with_names
+    from lmgp.grids import refuse_taken_names, with_names
 
     rows = read_for_model(model, arguments)
     columns = dict(with_names(model, rows.X)) if whole else {}
+    refuse_taken_names(columns)
     for name, values in _predictions(model, rows.X[rows.complete], arguments).items():
         columns[name] = np.full(len(rows.X), np.nan)
         columns[name][rows.complete] = values

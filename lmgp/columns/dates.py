@@ -11,7 +11,7 @@ from lmgp.columns.base import Column
 from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.kernels.table import Label
-from lmgp.utils.columns import NUMBERS
+from lmgp.utils.columns import NUMBERS, reads_as_date
 
 if TYPE_CHECKING:
     import pandas
@@ -119,8 +119,13 @@ def _times(column: "pandas.Series", which: str) -> NDArray[Any]:
         return (column.to_numpy(dtype=np.float64) * (DAY / np.timedelta64(1, "us"))).round().astype("datetime64[us]")
     if isinstance(column.dtype, pandas.PeriodDtype):
         column = column.dt.to_timestamp()
+    texts = (field for field in column.unique() if isinstance(field, str))
+    if wrong := next((text for text in texts if not reads_as_date(text)), None):
+        raise InputError(
+            f"{which[0].upper()}{which[1:]} has dates; got {wrong!r}. Write them as 2020-01-31, or as 2020-01-31T12:00."
+        )
     try:
-        times = pandas.to_datetime(column, utc=True)
+        times = pandas.to_datetime(column, format="ISO8601", utc=True)
     except (ValueError, TypeError) as error:
         raise InputError(f"{which[0].upper()}{which[1:]} has dates; got something else: {error}") from None
     return times.dt.tz_localize(None).to_numpy().astype("datetime64[us]")

@@ -119,7 +119,7 @@ def effects(left: Floats, codes: Indices, n_levels: int, order: Indices) -> Effe
     np.add.at(counts, (folds, codes), 1.0)
     total, count = sums.sum(axis=0), counts.sum(axis=0)
     between, n_seen = float(np.sum(np.square(total) / np.maximum(count, 1.0))), int(np.count_nonzero(count))
-    error = (float(left @ left) - between) / max(n - n_seen, 1)
+    error = max(float(left @ left) - between, 0.0) / max(n - n_seen, 1)  # which rounding may take below zero
     typical = (n - float(np.square(count).sum()) / n) / max(n_seen - 1, 1)
     variance = max((between / max(n_seen - 1, 1) - error) / (typical or 1.0), 0.0)
 

@@ -46,8 +46,11 @@ TRUTH = {"true": 1.0, "false": 0.0}
 # What separates columns, the most frequent mark first.
 SEPARATORS = ",;\t|"
 
-# A number with a decimal comma.
-WITH_COMMA = re.compile(r"[-+]?\d*,\d+")
+# A number with a decimal comma, and one with commas between thousands, or what may be either.
+WITH_COMMA, WITH_THOUSANDS = re.compile(r"[-+]?\d*,\d+"), re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
+
+# Of a day.
+MICROSECONDS = 86400e6
 
 # What no text has: a file with one of these is a picture, an archive, or in another encoding.
 CONTROL = frozenset(map(chr, range(8)))
@@ -140,10 +143,11 @@ def read_table(
         what = "is a folder" if source.is_dir() else "does not exist"
         raise DatasetError(f"{source} {what}; give the path of a CSV file.")
     lines: Sequence[int]
-    if isinstance(source, Path) and source.suffix in DRIVERS:
+    ending = source.suffix.lower() if isinstance(source, Path) else ""
+    if isinstance(source, Path) and ending in DRIVERS:
         used, values = _read_features(source, choose, kinds)
         place, lines = "row", range(len(values))
-    elif isinstance(source, Path) and source.suffix == ".parquet":
+    elif isinstance(source, Path) and ending == ".parquet":
         used, values = _read_parquet(source, choose, kinds)
         place, lines = "row", range(len(values))
     else:
@@ -280,10 +284,11 @@ def write_table(out: str, parts: Iterable[dict[str, Floats]], dialect: Dialect) 
     if out == "-":
         return _write_csv(sys.stdout, frames, dialect)
     with whole_file(out) as stream:
-        if Path(out).suffix == ".parquet":
+        ending = Path(out).suffix.lower()
+        if ending == ".parquet":
             return _write_parquet(stream, frames)
         # Without the time of day, so that the same rows make the same file.
-        compressed = {"method": "gzip", "mtime": 0} if Path(out).suffix == ".gz" else None
+        compressed = {"method": "gzip", "mtime": 0} if ending == ".gz" else None
         return _write_csv(stream, frames, dialect, mode="wb", compression=compressed)
 
 
@@ -318,7 +323,7 @@ def _read_csv(
     """Return the chosen columns, their values, and the line of each row if a value is not finite."""
     import pandas
 
-    open_file: Any = partial(gzip.open if where.endswith(".gz") else open, source, "rb")
+    open_file: Any = partial(gzip.open if where.lower().endswith(".gz") else open, source, "rb")
     if not isinstance(source, Path):
         open_file = partial(io.BytesIO, source.read())  # which can be read again, to say where something is wrong
     parts: list[Floats] = []
@@ -470,7 +475,10 @@ def _as_numbers(fields: "pandas.Series", name: str, decimal: str, kinds: Kinds |
         elif kinds is None or name in kinds.numbers or has_numbers:
             return np.full(len(numbers), np.nan), numbers.index(None)
         else:
-            texts = [None if number is not None else str(field) for field, number in zip(fields, numbers, strict=True)]
+            texts = [
+                None if number is not None else str(field).strip()
+                for field, number in zip(fields, numbers, strict=True)
+            ]
             values, kind = kinds.coded(name, texts), "text"
     if kinds is not None and not np.isnan(values).all():
         kinds.note(name, kind)
@@ -491,14 +499,21 @@ def _days(fields: "pandas.Series") -> Floats:
     """Return the days since 1970-01-01, in UTC where dates have a zone."""
     import pandas
 
-    times = pandas.to_datetime(fields, format="ISO8601", utc=True)
-    days: Floats = ((times - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)).to_numpy(dtype=np.float64)
+    times = pandas.to_datetime(fields, format="ISO8601", utc=True).dt.tz_localize(None)
+    # In microseconds, which have all years from 1 to 9999; nanoseconds end in 2262.
+    days: Floats = times.to_numpy().astype("datetime64[us]").astype(np.float64) / MICROSECONDS
+    days[times.isna()] = np.nan
     return days
 
 
 def _not_numeric(where: str, offending: dict[str, tuple[str, str]], decimal: str) -> DatasetError:
     got = ", ".join(f"{name!r} ({place}: {field[:40]!r})" for name, (place, field) in offending.items())
     fields = [field for _, field in offending.values()]
+    if decimal == "." and all(WITH_THOUSANDS.fullmatch(field.strip()) for field in fields):
+        return DatasetError(
+            f"{where}: not numeric: {got}; if these commas are between thousands, take them out; if they are decimal "
+            "commas, say so (--decimal ,)."
+        )
     if decimal == "." and all(WITH_COMMA.fullmatch(field.strip()) for field in fields):
         return DatasetError(f"{where}: not numeric: {got}; if these are decimal commas, say so (--decimal ,).")
     dates = "dates as the days since the first one, " if any(map(reads_as_date, fields)) else ""
@@ -549,7 +564,7 @@ def opened(path: Path) -> Any:
     """Open a file as a data set of pyarrow, which reads its columns when it is asked for them."""
     from pyarrow import dataset
 
-    file = dataset.dataset(path, format=FORMATS[path.suffix])
+    file = dataset.dataset(path, format=FORMATS[path.suffix.lower()])
     if len(set(file.schema.names)) < len(file.schema.names):
         raise DatasetError(f"{path} has two columns of one name among {', '.join(file.schema.names)}; rename one.")
     return file

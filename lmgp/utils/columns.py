@@ -317,8 +317,10 @@ def reads_as_number(text: str) -> bool:
 
 
 def reads_as_date(text: str) -> bool:
-    """Say whether a text is a date or a time in ISO 8601, such as 2020-01-31."""
+    """Say whether a text is a date or a time in ISO 8601, such as 2020-01-31, of a calendar's months."""
     try:
+        if "W" in text:  # of a week, which pandas does not read
+            return False
         datetime.datetime.fromisoformat(text.strip())
     except ValueError:
         return False

@@ -77,7 +77,8 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     ),
     "noise that is none": (says("fit", "train.csv", *FIT, "--noise-variance", "0", "--out", "m"), "above 0; got '0'"),
     "tolerance of text": (says("fit", "train.csv", *FIT, "--tolerance", "low", "--out", "m"), "got 'low'"),
-    "negative seed": (says("fit", "train.csv", *FIT, "--seed", "-1", "--out", "m"), "--seed must not be negative"),
+    "negative seed": (says("fit", "train.csv", *FIT, "--seed", "-1", "--out", "m"), "--seed must be at least 0 and"),
+    "a seed of too many digits": (says("fit", "train.csv", *FIT, "--seed", "9" * 11, "--out", "m"), "below 2**32"),
     "no table": (says("fit", "nowhere.csv", *FIT, "--out", "m"), "nowhere.csv does not exist"),
     "a folder as table": (says("fit", ".", *FIT, "--out", "m"), "is a folder"),
     "the table as the model": (
@@ -104,6 +105,10 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "commas, where it says semicolons": (to_fit("a,y\n1,2\n3,4\n", "--sep", ";"), "(--sep ',')"),
     "two marks": (to_fit("a;y\n1;2\n3;4\n", "--sep", ";;"), "one character (--sep); got ';;'"),
     "decimal commas": (to_fit("a;y\n1,5;2,5\n3;4\n", "--sep", ";"), "say so (--decimal ,)"),
+    "commas between thousands": (
+        to_fit("a;y\n6,480;1\n983;2\n", "--sep", ";"),
+        "if these commas are between thousands, take them out",
+    ),
     "points among thousands": (to_fit("a;y\n1.000,5;2\n3;4\n", "--sep", ";", "--decimal", ","), "'1.000,5'"),
     "two uses of the comma": (to_fit("a,y\n1,2\n3,4\n", "--decimal", ","), "not what separates columns"),
     "a missing target": (

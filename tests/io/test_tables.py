@@ -4,12 +4,13 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lmgp.errors import DatasetError
 from lmgp.experiments.datasets import load_csv
 from lmgp.io.kinds import Kinds
-from lmgp.io.tables import read_targets
+from lmgp.io.tables import Dialect, read_targets, write_table
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -35,6 +36,32 @@ def test_csv_with_byte_order_mark_and_dos_lines(tmp_path: Path, ending: str) -> 
     data = load_csv(str(path), "y")
     np.testing.assert_array_equal(data.X, [[1], [3]])
     assert (data.name, data.feature_names) == ("bom", ("a",))
+
+
+def test_endings_may_be_in_capitals(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1.0, 3.0], "y": [2.0, 4.0]})
+    for ending in (".csv", ".csv.gz", ".parquet"):
+        for path in (tmp_path / f"t{ending}", tmp_path / f"T{ending.upper()}"):
+            assert write_table(str(path), [dict(frame)], Dialect()) == 2
+            np.testing.assert_array_equal(load_csv(path, "y").X, [[1.0], [3.0]])
+            packed = {".csv.gz": b"\x1f\x8b", ".parquet": b"PAR1"}.get(ending, b"a,y")
+            assert path.read_bytes().startswith(packed)
+
+
+def test_dates_of_all_years_and_text_with_spaces(tmp_path: Path) -> None:
+    fields, towns = ["0001-01-01", "1500-03-01T12:00", "2020-01-31", "9999-12-31"], ["York", "York ", " Leeds", "Leeds"]
+    lines = [f"{field},{town},{i}" for i, (field, town) in enumerate(zip(fields, towns, strict=True))]
+    kinds = Kinds(["y"])
+    values, _, names = read_targets(
+        write(tmp_path / "d.csv", "\n".join(["when,town,y", *lines])), ["y"], None, kinds=kinds
+    )
+    days = np.array(fields, dtype="datetime64[us]").astype(float) / 86400e6
+    np.testing.assert_array_equal(values[:, 0], days)
+    assert kinds.frame(values[:, :2], names)["town"].tolist() == ["York", "York", "Leeds", "Leeds"]
+    week = write(tmp_path / "w.csv", "when,y\n2020-W01,1\n2020-W02,2\n")
+    kinds = Kinds(["y"])
+    read_targets(week, ["y"], None, kinds=kinds)
+    assert not kinds.dates
 
 
 def test_csv_columns_leave_the_others_unread(tmp_path: Path) -> None:

@@ -170,6 +170,13 @@ def test_reaches_in_one_column_are_lines() -> None:
 # ------------------------------------------------------------------------------------------------------------ bad input
 
 
+def test_several_targets_are_refused() -> None:
+    X = np.linspace(0.0, 6.0, 20)[:, None]
+    model = ExactGPRegressor(GaussianKernel(1.0), 0.1).fit(X, np.column_stack((np.sin(X), np.cos(X))))
+    with pytest.raises(InputError, match="A band is of one target; the model has several"):
+        plots.band(model, X)
+
+
 def test_other_numbers_of_columns_are_refused() -> None:
     one, X1, _ = exact(1)
     two, X2, _ = exact(2)
