@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
@@ -135,31 +136,37 @@ class WarpedDistribution:
         """Return the standard deviation under the normal distribution of z."""
         return self.scale.std(self.normal.mean(), self.normal.std())
 
-    def crps(self, y: Floats) -> Floats:
+    def crps(self, y: ArrayLike) -> Floats:
         """Return the continuous ranked probability score under the normal distribution of z."""
-        self.scale.check(y)
+        y = self._checked(y)
         return self.scale.crps(y, self.normal.mean(), self.normal.std())
 
-    def logpdf(self, y: Floats) -> Floats:
+    def logpdf(self, y: ArrayLike) -> Floats:
         """Return log p(y): that of z = g(y), and log |g′(y)|, by which y and z differ."""
-        self.scale.check(y)
+        y = self._checked(y)
         return self.of_z.logpdf(self.scale.forward(y)) + self.scale.log_slope(y)
 
-    def pdf(self, y: Floats) -> Floats:
+    def pdf(self, y: ArrayLike) -> Floats:
         """Return the density of y."""
         return np.exp(self.logpdf(y))
+
+    def _checked(self, y: ArrayLike) -> Floats:
+        """Return targets as numbers, of which g takes each."""
+        values = np.asarray(y, dtype=np.float64)
+        self.scale.check(np.atleast_1d(values))
+        return values
 
     def beyond(self, z: Floats | float) -> Floats:
         """Return the probability of a larger y than g⁻¹(z)."""
         return self.of_z.sf(z) if self.scale.increasing else self.of_z.cdf(z)
 
-    def sf(self, y: Floats) -> Floats:
+    def sf(self, y: ArrayLike) -> Floats:
         """Return the probability of a larger value."""
-        return self.beyond(self.scale.forward(y))
+        return self.beyond(self.scale.forward(np.asarray(y, dtype=np.float64)))
 
-    def cdf(self, y: Floats) -> Floats:
+    def cdf(self, y: ArrayLike) -> Floats:
         """Return the probability of no larger value."""
-        z = self.scale.forward(y)
+        z = self.scale.forward(np.asarray(y, dtype=np.float64))
         return self.of_z.cdf(z) if self.scale.increasing else self.of_z.sf(z)
 
     def ppf(self, q: Floats | float) -> Floats:

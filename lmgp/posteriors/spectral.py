@@ -561,10 +561,14 @@ class SpectralPosterior(Posterior):
 
     def without_each(self, rows: Rows) -> tuple[Floats, Floats]:  # noqa: D102
         means, variances = self._evaluate(self._coefficients, rows.X).T, self.variances(rows.X)
-        missing = self.plan.left_out
-        noise = self.plan.noise_of(rows)
+        # What the modes leave out of the prior variance is noise of the rows; the variance of local models has it.
+        missing = self.missing(rows.X)
+        noise = self.plan.noise.of_weighted_rows(rows, missing)
         means, variances = without_itself(rows.Y, means, np.maximum(variances - missing, 0.0), noise)
         return means, variances + missing
+
+    def missing(self, X: Floats) -> Floats:  # noqa: D102
+        return np.full(len(X), self.plan.left_out if self._is_dense else 0.0)
 
     def _statistics_of(self, kernel: Kernel, noise_variance: float) -> ModeStatistics:
         noise = self.noise if noise_variance == self.noise.variance else Noise(noise_variance)

@@ -357,7 +357,8 @@ class Trended(Posterior):
         covariance S of the coefficients is S + S r rᵀ S/(v − rᵀSr).
         """
         added = self._added(rows.Y[:, self._t :] - means[:, self._t :])
-        noisy = variances + self.noise.of_weighted_rows(rows)
+        missing = self._posterior.missing(rows.X)  # which the fit took as noise of each row
+        noisy = variances - missing + self.noise.of_weighted_rows(rows, missing)
         remaining = np.maximum(noisy - added, LEAST * noisy)
         # The errors of the means with the coefficients of all rows, which know this one.
         errors = rows.Y[:, : self._t] - means[:, : self._t]

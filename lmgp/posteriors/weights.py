@@ -121,6 +121,13 @@ class WeightPosterior(Posterior):
         missing = self.features.missing_variance(rows, columns)
         return columns, None if missing is None else missing.numpy()
 
+    def missing(self, X: Floats) -> Floats:  # noqa: D102
+        found = np.zeros(len(X))
+        for part in chunks(len(X), self.features.n_features_out_) if self.noise.predicts_missing else ():
+            missing = self.evaluate(X[part])[1]
+            found[part] = 0.0 if missing is None else missing
+        return found
+
     def whiten(self, columns: Tensor) -> Tensor:
         """Return v = L⁻¹φ of each row, as columns of shape (D, m), for features of shape (m, D)."""
         return solve_lower(self.factor, columns.T)

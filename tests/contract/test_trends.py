@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from lmgp import ExactGPRegressor, GaussianKernel
+from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, MaternKernel, NystroemFeatures
 from lmgp.errors import InputError
 from tests.conftest import GIVEN, every_class, every_regressor, make, near, predictions
 from tests.conftest import draw_normal as draw
@@ -158,3 +158,18 @@ def test_noise_is_added_to_the_variance(name: str) -> None:
     model = make(name, trend="linear").fit(X, y)
     std, noisy = (model.predict(X, return_std=True, include_noise=noise)[1] for noise in (False, True))
     np.testing.assert_allclose(noisy**2 - std**2, model.noise_variance_, rtol=1e-10)
+
+
+def test_beside_a_trend_a_weighted_row_is_left_out_as_it_is_forgotten() -> None:
+    """What a map leaves out of a row is noise of that row, divided by its weight as the noise is."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.uniform(0.0, 6.0, (60, 2)), rng.uniform(0.3, 5.0, 60)
+    y = np.sin(X).sum(axis=1) + 0.05 * rng.normal(size=60)
+    model = FeaturizedGPRegressor(
+        NystroemFeatures(12), kernel=MaternKernel(1.5), noise_variance=0.003, random_state=0, trend="linear"
+    ).fit(X, y, sample_weight=weights)
+    for i in range(0, 60, 7):
+        without = copy.copy(model).forget(X[[i]], y[[i]], sample_weight=weights[[i]])
+        mean, std = without.predict(X[[i]], return_std=True)
+        np.testing.assert_allclose(model.loo_.mean[i], mean[0], rtol=1e-8)
+        np.testing.assert_allclose(model.loo_.std[i], np.hypot(std[0], 0.003**0.5), rtol=1e-8)

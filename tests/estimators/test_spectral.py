@@ -408,3 +408,16 @@ class TestBehaviour:
         off = np.abs(model.predict(X) - other.predict(X))
         assert off[4] > 0.01
         assert np.max(off[far]) < 0.1 * off[4]
+
+
+@pytest.mark.parametrize("lengthscale", [0.5, 1.0])
+def test_of_little_noise_each_row_is_left_out_as_from_the_exact_process(lengthscale: float) -> None:
+    """What the modes leave out of the prior variance is no part of the variance of local models."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 8.0, (60, 2))
+    y = np.sin(X).sum(axis=1) + 0.07 * rng.normal(size=60)
+    given = {"kernel": MaternKernel(lengthscale), "noise_variance": 0.005}
+    exact = ExactGPRegressor(**given).fit(X, y).loo_
+    found = SpectralGPRegressor(**given).fit(X, y).loo_
+    np.testing.assert_allclose(found.std, exact.std, rtol=1e-3)
+    assert np.abs((found.mean - exact.mean) / exact.std).max() < 0.02

@@ -311,3 +311,17 @@ def test_by_default_it_chooses_a_model() -> None:
 def test_what_cannot_be_used_is_refused(call: Any, told: str) -> None:
     with pytest.raises((ValueError, NotFittedError), match=told):
         call()
+
+
+@pytest.mark.parametrize("transformer", ["log", StandardScaler()])
+def test_distributions_take_numbers_and_lists(transformer: Any) -> None:
+    X = np.random.default_rng(0).uniform(0.0, 5.0, (60, 1))
+    model = TransformedTargetGPRegressor(ExactGPRegressor(**GIVEN), transformer).fit(X, np.exp(np.sin(X[:, 0])))
+    found = model.predict_distribution(X[:3])
+    for method in ("sf", "cdf", "pdf", "logpdf"):
+        expected = getattr(found, method)(np.full(3, 1.7))
+        np.testing.assert_allclose(getattr(found, method)(1.7), expected)
+        np.testing.assert_allclose(getattr(found, method)([1.7] * 3), expected)
+    if transformer == "log":
+        with pytest.raises(InputError, match="needs targets that are positive; got -1 in row 0"):
+            found.logpdf(-1.0)
