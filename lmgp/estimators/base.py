@@ -55,7 +55,7 @@ from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, d
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import max_rows_within
-from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended, TrendEstimate, chosen_columns, trended
+from lmgp.posteriors.trend import CONSTANT_TREND, UNDETERMINED, Trend, Trended, TrendEstimate, chosen_columns, trended
 from lmgp.posteriors.vecchia import mean_squares
 from lmgp.recipes import Recipe
 from lmgp.selection.search import Selection
@@ -296,7 +296,7 @@ class Fit:
             change = self.level - self.origin
         elif self.trend.estimated:
             products = totals.products
-            change = np.asarray(np.linalg.lstsq(products[t:, t:], products[t:, :t], rcond=None)[0])
+            change = np.asarray(np.linalg.lstsq(products[t:, t:], products[t:, :t], rcond=UNDETERMINED)[0])
         elif not self.centers_given:
             change = totals.means[None, :t] / self.trend.unit
         start = untrended(self.before) if self.before is not None and (warm or sums.uses_start) else None

@@ -21,6 +21,9 @@ from lmgp.utils.fitted import digest
 CONSTANT = 1e-12
 # A direction is missing where the standardised columns spread by less than this share of their largest spread.
 COLLINEAR = 1e-7
+# Sums of squares of the columns do not determine a direction in which they have less than this share of their largest:
+# rounding. As along a missing one, the trend does not change along it.
+UNDETERMINED = 1e-10
 # A trend explains the targets where its largest residual is below this share of its largest value.
 EXPLAINED = 1e-10
 
@@ -263,7 +266,8 @@ class Trended(Posterior):
         self.trend, self._t = trend, len(products) - trend.n_columns
         t = self._t
         normal = 0.5 * (products[t:, t:] + products[t:, t:].T)
-        self.coefficients_covariance = np.asarray(np.linalg.pinv(normal, hermitian=True), dtype=np.float64)
+        inverse = np.linalg.pinv(normal, UNDETERMINED, hermitian=True)
+        self.coefficients_covariance = np.asarray(inverse, dtype=np.float64)
         self.coefficients: Floats = self.coefficients_covariance @ products[t:, :t]
         residual = np.eye(len(products))
         residual[t:, :t] = -self.coefficients

@@ -9,7 +9,15 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, MaternKernel, NystroemFeatures
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    MaternKernel,
+    NystroemFeatures,
+    RandomFourierFeatures,
+    SpectralGPRegressor,
+)
 from lmgp.errors import InputError
 from tests.conftest import GIVEN, every_class, every_regressor, make, near, predictions
 from tests.conftest import draw_normal as draw
@@ -173,3 +181,26 @@ def test_beside_a_trend_a_weighted_row_is_left_out_as_it_is_forgotten() -> None:
         mean, std = without.predict(X[[i]], return_std=True)
         np.testing.assert_allclose(model.loo_.mean[i], mean[0], rtol=1e-8)
         np.testing.assert_allclose(model.loo_.std[i], np.hypot(std[0], 0.003**0.5), rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["featurized", "spectral"])
+def test_rows_that_are_left_may_not_determine_a_slope(kind: str) -> None:
+    """Of sums, rounding would decide about it: the trend does not change along what they do not tell."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 4.0, (120, 2))
+    C = np.column_stack((np.full(40, 1.3), X[:40, 1]))
+    y, of_C = (3.0 + 2.0 * rows[:, 0] + np.sin(rows).sum(axis=1) + 0.1 * rng.normal(size=len(rows)) for rows in (X, C))
+    given = {"kernel": GaussianKernel(1.0), "noise_variance": 0.05, "trend": "linear"}
+    model = (
+        FeaturizedGPRegressor(RandomFourierFeatures(40), random_state=0, **given)
+        if kind == "featurized"
+        else SpectralGPRegressor(**given)
+    )
+    alone = clone(model).fit(X, y).with_rows(C, of_C)
+    left = clone(model).fit(np.vstack((X, C)), np.concatenate((y, of_C))).forget(X, y)
+    T = X[:5] + 0.01
+    for one, other in zip(alone.predict(T, return_std=True), left.predict(T, return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+    cov = alone.predict(T, return_cov=True)[1]
+    assert 0.0 < np.diag(cov).min() <= np.diag(cov).max() < 10.0
+    assert np.isfinite(alone.trend_.coef_error).all()
