@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices, Noise, Predicted, Rows
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
@@ -61,7 +62,8 @@ class HeldOut:
             The unit of each column, in which a neighbourhood is measured.
         rng : numpy.random.Generator
         """
-        n, sizes, columns = len(rows), sizes_of_regions(len(rows)), np.ascontiguousarray((rows.X / scales).T)
+        n, sizes = len(rows), sizes_of_regions(len(rows))
+        columns = np.ascontiguousarray(GaussianKernel(scales).points(rows.X).T)  # of which no two are equally far
         centres = rng.permutation(n)[: len(sizes)]
         taken = np.zeros(n, dtype=bool)
         predicted = [np.empty(0, dtype=np.intp)]
