@@ -174,7 +174,8 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
         raise InputError(f"{what} needs rows X of shape (n, {n_columns}), whose extent it shows. {error}") from error
     if rows.shape[1] != n_columns:
         raise InputError(f"{what} is of {columns}; X has shape {rows.shape}.")
-    if np.ndim(model.predict(X)) > 1:
+    table: Any = X
+    if np.ndim(model.predict(table[:1])) > 1:
         raise InputError(f"{what} is of one target; the model has several. Fit a model to the one that it is to show.")
     return rows
 
