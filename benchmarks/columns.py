@@ -1,8 +1,8 @@
 """Many columns: how many of them should have lengthscales of their own.
 
-Made rows with standard normal columns and a noise of .1 beside functions of one, two and ten columns, of all, of one
-direction, and of none. `GPRegressor(noise="normal")` is fitted with lengthscales of their own for none, 5, 20 and all
-of the columns, and for as many as the evidence chooses, and predicts 1,000 further rows.
+Made rows have standard normal columns. y is a function of one, of two, of ten or of all columns, or of one direction,
+with a noise of .1; or it depends on no column. `GPRegressor(noise="normal")` is fitted with lengthscales of their own
+for none, 5, 20 and all of the columns, and for as many as the evidence chooses, and predicts 1,000 further rows.
 
     python benchmarks/columns.py [--draws 3] [--sizes 300x500 ...]
     python benchmarks/columns.py --redraw  # the table alone, from the results

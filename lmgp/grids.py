@@ -343,7 +343,7 @@ def _values(name: str, axis: Any) -> Floats:
         return np.linspace(float(axis[0]), float(axis[1]), int(axis[2]))
     try:
         dates = np.asarray(axis)
-        days = dates.astype("datetime64[us]").astype(np.float64) / 86400e6 if dates.dtype.kind == "M" else axis
+        days = (dates - np.datetime64(0, "us")) / np.timedelta64(1, "D") if dates.dtype.kind == "M" else axis
         values = np.atleast_1d(np.asarray(days, dtype=np.float64))
     except (TypeError, ValueError):
         values = np.array([np.nan])

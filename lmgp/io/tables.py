@@ -49,9 +49,6 @@ SEPARATORS = ",;\t|"
 # A number with a decimal comma, and one with commas between thousands, or what may be either.
 WITH_COMMA, WITH_THOUSANDS = re.compile(r"[-+]?\d*,\d+"), re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 
-# Of a day.
-MICROSECONDS = 86400e6
-
 # What no text has: a file with one of these is a picture, an archive, or in another encoding.
 CONTROL = frozenset(map(chr, range(8)))
 
@@ -501,8 +498,7 @@ def _days(fields: "pandas.Series") -> Floats:
 
     times = pandas.to_datetime(fields, format="ISO8601", utc=True).dt.tz_localize(None)
     # In microseconds, which have all years from 1 to 9999; nanoseconds end in 2262.
-    days: Floats = times.to_numpy().astype("datetime64[us]").astype(np.float64) / MICROSECONDS
-    days[times.isna()] = np.nan
+    days: Floats = (times.to_numpy().astype("datetime64[us]") - np.datetime64(0, "us")) / np.timedelta64(1, "D")
     return days
 
 
