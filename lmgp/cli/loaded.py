@@ -101,13 +101,13 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
     columns = columns_of(model)
     of_model = Columns.of_numbers(n_inputs, names) if columns is None else columns
     filled = set[str]() if of_model.is_numeric else of_model.names_of(Numbers, Categories)
-    kinds = Kinds({*targets, *known} - of_model.names_of(Categories, Dates), filled)
+    texts, dates = of_model.names_of(Categories), of_model.names_of(Dates)
+    expected = dict.fromkeys((*known, *targets), "numbers")
+    kinds = Kinds(expected | dict.fromkeys(texts, "text") | dict.fromkeys(dates, "dates"), filled)
     source, dialect = table_source(arguments.table), dialect_of(arguments)
     values, complete = read_table(
         source, choose, dialect, incomplete=arguments.drop, least=1, kinds=kinds if known else None
     )
-    if refused := kinds.dates - of_model.names_of(Dates):
-        raise DatasetError(f"Column {min(refused)!r} of {arguments.table} has dates, where the model has numbers.")
     X, y = values[:, :n_inputs], values[:, n_inputs:]
     return RowsForModel(kinds.frame(X, known) if known else X, y, complete)
 

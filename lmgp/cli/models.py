@@ -21,6 +21,8 @@ _LOG = logging.getLogger(__name__)
 
 # After this number of seconds, a command that reads says so.
 PATIENCE = 1.0
+# Endings of files that are not written: CSV under such a name would not open.
+UNKNOWN = (".xlsx", ".xls", ".ods", ".feather", ".arrow", ".json", ".shp", ".kml", ".h5", ".npy", ".zip", ".bz2", ".xz")
 # Endings of files that grids alone are written to, and the package that each needs.
 GRIDS = {".nc": "xarray", ".tif": "rioxarray", ".tiff": "rioxarray"}
 
@@ -40,12 +42,10 @@ def fit(arguments: argparse.Namespace) -> None:
         from lmgp.io.tables import read_targets
 
         targets, source, dialect = arguments.target, table_source(arguments.table), dialect_of(arguments)
-        kinds = Kinds(targets)
+        kinds = Kinds(dict.fromkeys(targets, "numbers"))
         table, complete, inputs = read_targets(
             source, targets, arguments.columns, dialect, incomplete=arguments.drop, kinds=kinds
         )
-    if wrong := kinds.dates & set(targets):
-        raise InputError(f"The target {min(wrong)!r} has dates; a target is a number.")
     rows = complete_rows(table, complete)
 
     import numpy as np
@@ -132,9 +132,11 @@ def predict(arguments: argparse.Namespace) -> None:
         raise InputError("--average-over is of a --grid that is written as .nc or .tif.")
     if arguments.out != STANDARD:
         check_place(arguments.out, arguments.model, arguments.table)  # before the work
-    from lmgp.io.geometry import DRIVERS
+    from lmgp.io.geometry import DRIVERS, read_features
     from lmgp.io.tables import write_table
 
+    if suffix in UNKNOWN:
+        raise InputError(f"{arguments.out}: files {suffix} are not written; name a .csv, .csv.gz or .parquet file.")
     if suffix in GRIDS and arguments.grid is None:
         raise InputError(
             f"{arguments.out}: netCDF files and GeoTIFF files are for a --grid; of a table name a .csv, .csv.gz or "
@@ -149,11 +151,17 @@ def predict(arguments: argparse.Namespace) -> None:
     if suffix in GRIDS:
         _write_grid(model, notes, arguments, suffix)
         return
-    whole = suffix in DRIVERS
+    of_points, points = suffix in DRIVERS, None
+    if of_points and arguments.grid is None and Path(arguments.table).suffix.lower() in DRIVERS:
+        from lmgp.grids import refuse_taken_names
+
+        points = read_features(Path(arguments.table))  # with the columns that the model does not know
+        refuse_taken_names(points.columns)
+    whole = of_points and points is None
     parts = _parts_of_table(model, arguments, whole) if arguments.grid is None else _parts_of_grid(model, arguments)
     n_rows = (
-        _write_points(model, parts, arguments.out)
-        if whole
+        _write_points(model, parts, arguments.out, points)
+        if of_points
         else write_table(arguments.out, parts, dialect_of(arguments))
     )
     if arguments.out != STANDARD:
@@ -187,8 +195,8 @@ def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace
     _LOG.info("wrote a grid of %s to %s", " × ".join(map(str, grid["mean"].shape)), arguments.out)
 
 
-def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str) -> int:
-    """Write rows with their predictions as points of geopandas; return their number."""
+def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str, points: Any = None) -> int:
+    """Write rows with their predictions as points of geopandas, those of a table if given; return their number."""
     import pandas as pd
 
     from lmgp.columns.table import columns_of
@@ -201,8 +209,9 @@ def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str) ->
     if crs is None and up.strip().lower() in LATITUDES:
         crs = "EPSG:4326"
     frame = pd.concat(map(pd.DataFrame, parts), ignore_index=True)
+    features = with_geometry(frame, (across, up), crs) if points is None else points.assign(**frame)
     with whole_file(out) as stream:
-        write_features(with_geometry(frame, (across, up), crs), stream, Path(out).suffix.lower())
+        write_features(features, stream, Path(out).suffix.lower())
     return len(frame)
 
 

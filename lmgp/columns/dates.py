@@ -12,13 +12,13 @@ from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.kernels.table import Label
 from lmgp.utils.columns import NUMBERS, reads_as_date
+from lmgp.utils.dates import EPOCH, LAST, days_since, times_after, times_of
 
 if TYPE_CHECKING:
     import pandas
 
 # The calendar's periods, in days.
 PERIODS = {"day": 1.0, "week": 7.0, "year": 365.2425}
-DAY = np.timedelta64(1, "D")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Dates(Column):
             If a date is missing.
         """
         times = _times(column, which)
-        days = np.unique((times - times.min()) / DAY)
+        days = np.unique(days_since(times.min(), times))
         shown = tuple(name for name, period in PERIODS.items() if _shows(days, period))
         return cls(str(times.min()), shown)
 
@@ -66,8 +66,7 @@ class Dates(Column):
         return [*(PERIODS[period] for period in self.periods), *self.others]
 
     def read(self, column: "pandas.Series", which: str) -> Floats:
-        days: Floats = (_times(column, which) - np.datetime64(self.first)) / DAY
-        return days
+        return days_since(np.datetime64(self.first), _times(column, which))
 
     def coordinates(self, values: Floats, deviations: Floats) -> Floats:
         days = values[:, 0]
@@ -115,17 +114,24 @@ def _times(column: "pandas.Series", which: str) -> NDArray[Any]:
         raise InputError(
             f"{which} has no date in {missing.sum():,} of {len(column):,} rows: leave these rows out, or the column."
         )
+    whose = f"{which[0].upper()}{which[1:]} has dates; got"
     if column.dtype.kind in NUMBERS:
-        return (column.to_numpy(dtype=np.float64) * (DAY / np.timedelta64(1, "us"))).round().astype("datetime64[us]")
+        days = column.to_numpy(dtype=np.float64)
+        if (wrong := np.abs(days) > days_since(EPOCH, LAST)).any():
+            raise InputError(
+                f"{whose} the number {days[wrong][0]:.15g}, and numbers are days since 1970-01-01. Write dates as "
+                "2020-01-31, or give days."
+            )
+        return times_after(EPOCH, days)
     if isinstance(column.dtype, pandas.PeriodDtype):
         column = column.dt.to_timestamp()
     texts = (field for field in column.unique() if isinstance(field, str))
     if wrong := next((text for text in texts if not reads_as_date(text)), None):
         raise InputError(
-            f"{which[0].upper()}{which[1:]} has dates; got {wrong!r}. Write them as 2020-01-31, or as 2020-01-31T12:00."
+            f"{whose} {wrong!r}. Write them as 2020-01-31, or as 2020-01-31T12:00; text that is no date is said to be "
+            "one of categories, columns={...: 'category'}."
         )
     try:
-        times = pandas.to_datetime(column, format="ISO8601", utc=True)
+        return times_of(column)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{which[0].upper()}{which[1:]} has dates; got something else: {error}") from None
-    return times.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+        raise InputError(f"{whose} something else: {error}") from None

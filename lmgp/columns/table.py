@@ -479,7 +479,9 @@ def _kind(column: "pandas.Series") -> str:
     if not all(isinstance(value, str) for value in known):
         inferred = pandas.api.types.infer_dtype(known, skipna=True)
         return "date" if inferred in ("datetime", "date", "datetime64", "period") else "number"
-    words = known.unique()
-    if any(reads_as_number(word.replace(",", "")) for word in words):
+    counts = known.value_counts()
+    if any(reads_as_number(word.replace(",", "")) for word in counts.index):
         return "number"
-    return "date" if all(map(reads_as_date, words)) else "category"
+    # Of dates with some other text among them, reading says so.
+    of_dates = sum(count for word, count in counts.items() if reads_as_date(word))
+    return "date" if 2 * of_dates > len(known) else "category"

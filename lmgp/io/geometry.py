@@ -28,13 +28,15 @@ def has_geometry(X: Any) -> bool:
     return any(cls.__module__.partition(".")[0] == "geopandas" for cls in type(X).__mro__) and hasattr(X, "crs")
 
 
-def without_geometry(X: Any) -> "tuple[pandas.DataFrame, Any]":
+def without_geometry(X: Any, incomplete: bool = False) -> "tuple[pandas.DataFrame, Any]":
     """Return a table of geopandas with two columns in place of its points, and their reference system.
 
     Parameters
     ----------
     X : GeoDataFrame or GeoSeries
         Of points.
+    incomplete : bool, default=False
+        Whether rows may lack a point, whose coordinates are then not numbers.
 
     Returns
     -------
@@ -56,8 +58,8 @@ def without_geometry(X: Any) -> "tuple[pandas.DataFrame, Any]":
             f"Geometries must be points; got {', '.join(other)}. Give the point that stands for each, "
             "X.set_geometry(X.representative_point()); averages over areas are predicted by lmgp.predict_areas."
         )
-    if lacking := int((points.isna() | points.is_empty).sum()):
-        raise InputError(f"{lacking:,} of {len(X):,} rows have no point: leave these rows out.")
+    if not incomplete and (lacking := int((points.isna() | points.is_empty).sum())):
+        raise InputError(f"{lacking:,} of {len(X):,} rows have no point: leave these rows out (lmgp: --drop).")
     across, up = DEGREES if points.crs is not None and points.crs.is_geographic else PROJECTED
     places = pandas.DataFrame({across: points.x, up: points.y}, index=X.index)
     others = pandas.DataFrame(X).drop(columns=points.name) if X.ndim == 2 else pandas.DataFrame(index=X.index)
@@ -92,20 +94,20 @@ def with_geometry(frame: "pandas.DataFrame", names: tuple[str, str], crs: Any) -
     return geopandas.GeoDataFrame(frame.drop(columns=list(names)), geometry=points, crs=crs)
 
 
-def read_features(path: Path) -> "tuple[pandas.DataFrame, Any]":
-    """Read a file of points, see `without_geometry`.
+def read_features(path: Path) -> Any:
+    """Read a file of points as a GeoDataFrame.
 
     Raises
     ------
     DatasetError
-        If it cannot be read, or has other geometries.
+        If it cannot be read.
     """
     try:
         check_installed("geopandas", "files of geographic features")
         import geopandas
 
-        return without_geometry(geopandas.read_file(path))
-    except (InputError, ImportError) as error:
+        return geopandas.read_file(path)
+    except ImportError as error:
         raise DatasetError(f"{path}: {error}") from None
     except (RuntimeError, OSError, ValueError) as error:  # of GDAL, by pyogrio
         raise DatasetError(f"{path} could not be read as geographic features: {error}") from error

@@ -1,6 +1,6 @@
 """Columns of files that are no complete columns of numbers: dates, text, and gaps."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from lmgp.data import Floats
 from lmgp.errors import DatasetError
+from lmgp.utils.dates import EPOCH, times_after
 
 if TYPE_CHECKING:
     import pandas
@@ -20,8 +21,8 @@ class Kinds:
 
     Attributes
     ----------
-    numbers : collection of str
-        Columns that must be numbers.
+    expected : mapping of str to {"numbers", "dates", "text"}
+        What columns must be; others are what most of their fields are.
     filled : collection of str or None
         Columns that may lack values; None means all but those that must be numbers.
     levels : dict of str to dict of str to int
@@ -30,7 +31,7 @@ class Kinds:
         Gets the reference system of points.
     """
 
-    numbers: Collection[str] = ()
+    expected: Mapping[str, str] = field(default_factory=dict)
     filled: Collection[str] | None = None
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     crs: Any = None
@@ -63,14 +64,16 @@ class Kinds:
 
     def complete(self, values: Floats, used: Sequence[str]) -> NDArray[np.bool_]:
         """Say which values of the columns `used`, shape (n, k), are finite, or may be missing."""
-        filled = [name not in self.numbers if self.filled is None else name in self.filled for name in used]
+        filled = [self.expected.get(name) != "numbers" if self.filled is None else name in self.filled for name in used]
         return np.isfinite(values) | (np.isnan(values) & np.array(filled, dtype=np.bool_))
 
     def frame(self, values: Floats, names: Sequence[str]) -> "pandas.DataFrame":
-        """Return values as they were in the file, with text as text."""
+        """Return values as they were in the file, with text as text and dates as dates."""
         import pandas
 
         frame = pandas.DataFrame(values, columns=list(names))
+        for name in self.dates & set(names):
+            frame[name] = times_after(EPOCH, frame[name].to_numpy())
         for name in self.levels.keys() & set(names):
             texts = np.array([*self.levels[name], None], dtype=object)
             frame[name] = texts[np.where(np.isnan(frame[name]), len(texts) - 1, frame[name]).astype(np.intp)]

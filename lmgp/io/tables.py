@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import math
 import re
 import sys
 import warnings
@@ -21,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.data import Floats
-from lmgp.errors import DatasetError, missing_columns
-from lmgp.io.geometry import DRIVERS, read_features
+from lmgp.errors import DatasetError, InputError, missing_columns
+from lmgp.io.geometry import DRIVERS, read_features, without_geometry
 from lmgp.io.kinds import Kinds
 from lmgp.saving.output import whole_file
 from lmgp.utils.columns import reads_as_date
+from lmgp.utils.dates import EPOCH, days_since, times_of
 
 if TYPE_CHECKING:
     import pandas
@@ -42,6 +44,11 @@ BATCH_ROWS, BUFFER_BYTES, START_BYTES = 2**16, 2**20, 2**10
 # Words in place of a number, in lower case.
 MISSING = ("", "na", "n/a", "nan", "nat", "<na>", "null", "none", "?")
 TRUTH = {"true": 1.0, "false": 0.0}
+
+# What a column of text may hold beside text, which is read as text, and types of fields, as pandas names them, that are
+# read.
+KINDS, ALSO = ("numbers", "dates", "text"), {"text": ("dates",)}
+READABLE = ("string", "boolean", "date", "datetime", "datetime64", "decimal", "categorical", "empty")
 
 # What separates columns, the most frequent mark first.
 SEPARATORS = ",;\t|"
@@ -142,7 +149,7 @@ def read_table(
     lines: Sequence[int]
     ending = source.suffix.lower() if isinstance(source, Path) else ""
     if isinstance(source, Path) and ending in DRIVERS:
-        used, values = _read_features(source, choose, kinds)
+        used, values = _read_features(source, choose, kinds, incomplete)
         place, lines = "row", range(len(values))
     elif isinstance(source, Path) and ending == ".parquet":
         used, values = _read_parquet(source, choose, kinds)
@@ -324,7 +331,7 @@ def _read_csv(
     if not isinstance(source, Path):
         open_file = partial(io.BytesIO, source.read())  # which can be read again, to say where something is wrong
     parts: list[Floats] = []
-    offending: dict[str, tuple[int, str]] = {}  # the first row and field of a column that are no number
+    offending: dict[str, tuple[int, str, str]] = {}  # the first row and field that a column cannot have
     last_is_missing = False
     with _csv_rows(open_file, where, dialect) as (text, rows), warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # of a first row that is too long
@@ -350,7 +357,8 @@ def _read_csv(
                     values = frame[header.index(name)]
                     numbers, wrong = _as_numbers(values, name, dialect.decimal, kinds)
                     if wrong is not None:
-                        offending.setdefault(name, (frame.index[wrong], str(values.iloc[wrong])))
+                        row, kind = wrong
+                        offending.setdefault(name, (frame.index[row], str(values.iloc[row]), kind))
                     columns.append(numbers)
                 parts.append(np.column_stack(columns))
                 last_is_missing |= bool(frame.iloc[:, -1].isna().any())
@@ -363,7 +371,7 @@ def _read_csv(
     suspicious = offending or last_is_missing or not np.isfinite(table).all()
     lines = _lines(open_file, where, header, dialect) if suspicious else ()
     if offending:
-        found = {name: (f"line {lines[row]}", field) for name, (row, field) in offending.items()}
+        found = {name: (f"line {lines[row]}", *others) for name, (row, *others) in offending.items()}
         raise _not_numeric(where, found, dialect.decimal)
     return used, table, lines
 
@@ -400,16 +408,21 @@ def _unreadable(where: str, line: int, reason: Exception | str, dialect: Dialect
 
 def _lines(open_file: Opener, where: str, header: Sequence[str], dialect: Dialect) -> list[int]:
     """Return the line of each row, and refuse a row that is longer or shorter than the header."""
-    lines = []
+    lines, before = [], 0
     with _csv_rows(open_file, where, dialect) as (_, rows):
         for row in rows:
+            first, before = before + 1, rows.line_num
             if len(row) == 0 or (len(row) == 1 and not row[0].strip()):
                 continue
             if len(row) != len(header):
-                got = f"line {rows.line_num} has {len(row)} fields, the header has {len(header)}"
+                which, cure = f"line {before} has", "mend the line, and put fields that contain {mark} into quotes"
+                if first < before:
+                    which, cure = f"the row of lines {first} to {before} has", "close its quotation mark"
                 mark = "commas" if dialect.sep == "," else repr(dialect.sep)
-                raise DatasetError(f"{where}: {got}; mend the line, and put fields that contain {mark} into quotes.")
-            lines.append(rows.line_num)
+                raise DatasetError(
+                    f"{where}: {which} {len(row)} fields, the header has {len(header)}; {cure.format(mark=mark)}."
+                )
+            lines.append(before)
     return lines[1:]
 
 
@@ -455,56 +468,62 @@ def _number(field: str, decimal: str) -> float | None:
         return None
 
 
-def _as_numbers(fields: "pandas.Series", name: str, decimal: str, kinds: Kinds | None) -> tuple[Floats, int | None]:
-    """Return the fields of a column as numbers, and where the first one is that cannot be one."""
+def _as_numbers(
+    fields: "pandas.Series", name: str, decimal: str, kinds: Kinds | None
+) -> tuple[Floats, tuple[int, str] | None]:
+    """Return the fields of a column as numbers; or where the first one is that cannot be one, and what others are."""
     import pandas
 
-    missing = fields.isna().to_numpy()
+    nothing = np.full(len(fields), np.nan)
     if pandas.api.types.is_numeric_dtype(fields):
         values, kind = fields.to_numpy(dtype=np.float64, na_value=np.nan), "numbers"
-    elif kinds is not None and _are_dates(fields):
-        values, kind = _days(fields), "dates"
+        if kinds is not None and kinds.expected.get(name) == "dates" and fields.notna().any():
+            return nothing, (int(fields.notna().argmax()), "dates")
+    elif pandas.api.types.infer_dtype(fields, skipna=True) not in READABLE:  # lists and durations, say
+        return nothing, (int(fields.notna().argmax()), "numbers")
     else:
-        numbers = [_number("" if gone else str(field), decimal) for field, gone in zip(fields, missing, strict=True)]
-        has_numbers = any(number is not None and not np.isnan(number) for number in numbers)
-        if None not in numbers:
-            values, kind = np.array(numbers, dtype=np.float64), "numbers"
-        elif kinds is None or name in kinds.numbers or has_numbers:
-            return np.full(len(numbers), np.nan), numbers.index(None)
+        place, words = pandas.factorize(fields)
+        kinds_of_words = [_kind(word, decimal) for word in words]
+        counts = Counter(kinds_of_words[j] for j in place if j >= 0)
+        kind = "numbers" if kinds is None else kinds.expected.get(name) or max(KINDS, key=counts.__getitem__)
+        wrong = [j for j, one in enumerate(kinds_of_words) if one not in (kind, None, *ALSO.get(kind, ()))]
+        if wrong and not (kinds is not None and kind == "text" == kinds.expected.get(name)):
+            return nothing, (int(np.isin(place, wrong).argmax()), kind)
+        known = [None if one is None else word for word, one in zip(words, kinds_of_words, strict=True)]
+        if kind == "numbers":
+            of_words = np.array([np.nan if word is None else _number(str(word), decimal) for word in known])
+        elif kind == "dates":
+            of_words = days_since(EPOCH, times_of(pandas.Series(known, dtype=object)))
         else:
-            texts = [
-                None if number is not None else str(field).strip()
-                for field, number in zip(fields, numbers, strict=True)
-            ]
-            values, kind = kinds.coded(name, texts), "text"
+            assert kinds is not None  # or all were numbers
+            of_words = kinds.coded(name, [None if word is None else str(word).strip() for word in known])
+        values = np.append(of_words, np.nan)[place]
     if kinds is not None and not np.isnan(values).all():
         kinds.note(name, kind)
     return values, None
 
 
-def _are_dates(fields: "pandas.Series") -> bool:
-    """Say whether all fields that are not missing are dates, or text that reads as such."""
-    if fields.dtype.kind == "M":
-        return True
-    known = fields.dropna()
-    return len(known) > 0 and all(
-        isinstance(field, date) or (isinstance(field, str) and reads_as_date(field)) for field in known.unique()
-    )
+def _kind(field: Any, decimal: str) -> str | None:
+    """Say what a field is, one of `KINDS`; None where the value is missing."""
+    if isinstance(field, date):
+        return "dates"
+    number = _number(str(field), decimal)
+    if number is not None:
+        return None if math.isnan(number) else "numbers"
+    return "dates" if reads_as_date(str(field)) else "text"
 
 
-def _days(fields: "pandas.Series") -> Floats:
-    """Return the days since 1970-01-01, in UTC where dates have a zone."""
-    import pandas
-
-    times = pandas.to_datetime(fields, format="ISO8601", utc=True).dt.tz_localize(None)
-    # In microseconds, which have all years from 1 to 9999; nanoseconds end in 2262.
-    days: Floats = (times.to_numpy().astype("datetime64[us]") - np.datetime64(0, "us")) / np.timedelta64(1, "D")
-    return days
-
-
-def _not_numeric(where: str, offending: dict[str, tuple[str, str]], decimal: str) -> DatasetError:
-    got = ", ".join(f"{name!r} ({place}: {field[:40]!r})" for name, (place, field) in offending.items())
-    fields = [field for _, field in offending.values()]
+def _not_numeric(where: str, offending: dict[str, tuple[str, str, str]], decimal: str) -> DatasetError:
+    """Return the error of fields, each with its place, its text, and what its column has in place of such fields."""
+    name, (place, field, kind) = next(iter(offending.items()))
+    if kind != "numbers":
+        return DatasetError(
+            f"{where}: column {name!r} has {kind}, but for {field[:40]!r} ({place}); mend this field, or leave its "
+            "row out."
+        )
+    wrong = {name: (place, field) for name, (place, field, kind) in offending.items() if kind == "numbers"}
+    got = ", ".join(f"{name!r} ({place}: {field[:40]!r})" for name, (place, field) in wrong.items())
+    fields = [field for _, field in wrong.values()]
     if decimal == "." and all(WITH_THOUSANDS.fullmatch(field.strip()) for field in fields):
         return DatasetError(
             f"{where}: not numeric: {got}; if these commas are between thousands, take them out; if they are decimal "
@@ -533,9 +552,14 @@ def _read_parquet(path: Path, choose: Chooser, kinds: Kinds | None) -> tuple[Seq
     return used, np.concatenate([np.empty((0, len(used))), *parts])
 
 
-def _read_features(path: Path, choose: Chooser, kinds: Kinds | None) -> tuple[Sequence[str], Floats]:
+def _read_features(
+    path: Path, choose: Chooser, kinds: Kinds | None, incomplete: bool
+) -> tuple[Sequence[str], Floats]:
     """Return the chosen columns of a file of points, and their values."""
-    frame, crs = read_features(path)
+    try:
+        frame, crs = without_geometry(read_features(path), incomplete)
+    except InputError as error:
+        raise DatasetError(f"{path}: {error}") from None
     header = tuple(map(str, frame.columns))
     used = choose(str(path), header)
     if kinds is not None:
@@ -550,7 +574,8 @@ def _read_frame(path: Path, fields: "dict[str, pandas.Series]", kinds: Kinds | N
     for name, column in fields.items():
         read[name], wrong = _as_numbers(column, name, ".", kinds)
         if wrong is not None:
-            offending[name] = f"row {wrong}", str(column.iloc[wrong])
+            row, kind = wrong
+            offending[name] = f"row {row}", str(column.iloc[row]), kind
     if offending:
         raise _not_numeric(str(path), offending, ".")
     return read

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 Bounds = tuple[float, float] | Literal["fixed"] | None
 
-# Points are moved by this number of lengthscales, as a wave that turns by the second number of radians a lengthscale.
-MOVE, WAVE = 1e-9, 1e4
-
 # Bytes of a block of kernel values, which stays in the processor's cache while it is computed, and its most columns.
 BLOCK_BYTES, BLOCK_COLUMNS = 2**20, 4096
 
@@ -496,17 +493,8 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         return np.empty((len(X), 0))
 
     def points(self, X: Floats) -> Floats:
-        """Return points that are near each other where rows are alike: rows in lengthscales, and their `circles`.
-
-        Each is moved by up to 1e-9 lengthscales, as its place says: of rows that are equally far from another, as on a
-        grid, the same ones are then nearer in all units of the columns, where rounding would choose others.
-        """
-        points = np.hstack((self.in_lengthscales(X), self.circles(X)))
-        columns = np.arange(points.shape[1])
-        # No two columns have the same part of this way. It is summed row by row, for BLAS rounds one row otherwise.
-        way = (np.clip(points, -1e100, 1e100) * np.sqrt(1.0 + columns)).sum(axis=1, keepdims=True)
-        moved: Floats = points + MOVE * np.sin(WAVE * way + columns)
-        return moved
+        """Return points that are near each other where rows are alike: rows in lengthscales, and their `circles`."""
+        return np.hstack((self.in_lengthscales(X), self.circles(X)))
 
     def rescaled(self, scales: ArrayLike) -> "Kernel":
         """Return the kernel of columns in other units: k(x/scales, z/scales), a function of x and z.

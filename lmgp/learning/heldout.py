@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices, Noise, Predicted, Rows
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.stationary import GaussianKernel
+from lmgp.neighbours.ties import told_apart
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
@@ -63,7 +63,7 @@ class HeldOut:
         rng : numpy.random.Generator
         """
         n, sizes = len(rows), sizes_of_regions(len(rows))
-        columns = np.ascontiguousarray(GaussianKernel(scales).points(rows.X).T)  # of which no two are equally far
+        columns = np.ascontiguousarray(told_apart(rows.X / scales).T)
         centres = rng.permutation(n)[: len(sizes)]
         taken = np.zeros(n, dtype=bool)
         predicted = [np.empty(0, dtype=np.intp)]

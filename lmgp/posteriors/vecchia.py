@@ -12,6 +12,7 @@ from scipy.spatial import KDTree
 from lmgp.data import Floats, Indices, Rows, as_tensor
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.derivatives import Pullback
+from lmgp.neighbours.ties import told_apart
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
@@ -131,7 +132,7 @@ class VecchiaLikelihood:
         kernel : Kernel
             With a metric; distances are those of its `points`.
         """
-        scaled, positions = kernel.points(self._rows.X), self.positions
+        scaled, positions = told_apart(kernel.points(self._rows.X)), self.positions
         self._near = np.empty((self.n_positions, self.n_neighbors), dtype=np.intp)
         if scaled.shape[1] >= MANY_COLUMNS:
             first = positions <= max(self.n_neighbors, FIRST * len(scaled))

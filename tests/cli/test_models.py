@@ -468,7 +468,9 @@ def test_dates_are_read_at_fit_and_at_predict(folder: Path, ending: str, capsys:
     assert np.sqrt(np.mean(np.square(mean.to_numpy() - table["price"].to_numpy()[80:]))) < 0.4
     assert main(["fit", f"days.{ending}", "--noise", "normal", "--target", "price", "--out", "days.lmgp"]) == 0
     assert main(["predict", "days.lmgp", f"test.{ending}", "--out", "out.csv"]) == 2
-    assert f"Column 'sold' of test.{ending} has dates, where the model has numbers." in capsys.readouterr().err
+    assert "not numeric: 'sold' (" in capsys.readouterr().err
+    assert main(["predict", "model.lmgp", f"days.{ending}", "--out", "out.csv"]) == 2
+    assert "column 'sold' has dates, but for '0' (" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------------------ categories, gaps and points

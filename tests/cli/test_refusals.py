@@ -116,7 +116,16 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
         "'y' (1 row, first line 3); fill them in or drop these rows (--drop of lmgp fit, predict",
     ),
     "text": (to_fit("a,y\nx,2\n3,4\n"), "'a' (line 2: 'x'); encode them as numbers"),
-    "dates as a target": (to_fit("y,a\n2020-01-31,2\n2020-02-01,4\n", "--columns", "a"), "The target 'y' has dates"),
+    "dates as a target": (to_fit("y,a\n2020-01-31,2\n2020-02-01,4\n", "--columns", "a"), "'y' (line 2: '2020-01-31')"),
+    "an open quotation mark": (
+        to_fit('a,b,y\n1,x,2\n3,"x,4\n5,z,6\n'),
+        "the row of lines 3 to 4 has 2 fields, the header has 3; close its quotation mark.",
+    ),
+    "a date that is none": (
+        to_fit("a,y\n2020-01-31,1\n2020-02-01,2\nsoon,3\n"),
+        "column 'a' has dates, but for 'soon' (line 4); mend this field, or leave its row out",
+    ),
+    "a number among texts": (to_fit("a,y\nA1,1\nB2,2\n7,3\n"), "column 'a' has text, but for '7' (line 4)"),
     "a date among numbers": (to_fit("a,y\n2020-01-31,2\n7,4\n"), "dates as the days since the first one"),
     "infinite values": (
         to_fit("a,y\n1,2\ninf,4\n5,6\n"),

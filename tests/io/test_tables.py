@@ -51,7 +51,7 @@ def test_endings_may_be_in_capitals(tmp_path: Path) -> None:
 def test_dates_of_all_years_and_text_with_spaces(tmp_path: Path) -> None:
     fields, towns = ["0001-01-01", "1500-03-01T12:00", "2020-01-31", "9999-12-31"], ["York", "York ", " Leeds", "Leeds"]
     lines = [f"{field},{town},{i}" for i, (field, town) in enumerate(zip(fields, towns, strict=True))]
-    kinds = Kinds(["y"])
+    kinds = Kinds({"y": "numbers"})
     values, _, names = read_targets(
         write(tmp_path / "d.csv", "\n".join(["when,town,y", *lines])), ["y"], None, kinds=kinds
     )
@@ -59,7 +59,7 @@ def test_dates_of_all_years_and_text_with_spaces(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values[:, 0], days)
     assert kinds.frame(values[:, :2], names)["town"].tolist() == ["York", "York", "Leeds", "Leeds"]
     week = write(tmp_path / "w.csv", "when,y\n2020-W01,1\n2020-W02,2\n")
-    kinds = Kinds(["y"])
+    kinds = Kinds({"y": "numbers"})
     read_targets(week, ["y"], None, kinds=kinds)
     assert not kinds.dates
 
@@ -201,14 +201,14 @@ def test_a_column_has_one_kind_in_all_parts_of_a_file(
     fields, told = MIXED[name]
     path = write(tmp_path / "rows.csv", "a,y\n" + "".join(f"{field},{i}\n" for i, field in enumerate(fields)))
     with pytest.raises(DatasetError, match=told):
-        read_targets(path, ["y"], None, kinds=Kinds(["y"]))
+        read_targets(path, ["y"], None, kinds=Kinds({"y": "numbers"}))
 
 
 def test_texts_have_one_number_in_all_parts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lmgp.io.tables.BATCH_ROWS", 2)
     texts = ["red", "blue", "", "", "blue", "green"]  # nothing is known of the second part
     path = write(tmp_path / "rows.csv", "a,y\n" + "".join(f"{text},{i}\n" for i, text in enumerate(texts)))
-    kinds = Kinds(["y"])
+    kinds = Kinds({"y": "numbers"})
     values, complete, names = read_targets(path, ["y"], None, kinds=kinds)
     assert complete.all()
     found = kinds.frame(values[:, :1], names)["a"]

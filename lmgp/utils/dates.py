@@ -1,0 +1,33 @@
+"""Dates as times without a zone, and as days since one of them."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.data import Floats
+
+if TYPE_CHECKING:
+    import pandas
+
+# From where days are counted that have no other beginning, and the first day beyond the years of the calendar.
+EPOCH, LAST = np.datetime64("1970-01-01", "us"), np.datetime64("10000-01-01", "us")
+DAY = np.timedelta64(1, "D")
+
+
+def times_of(dates: "pandas.Series") -> NDArray[Any]:
+    """Return dates, or text in ISO 8601, as times in UTC, in microseconds: nanoseconds end in 2262."""
+    import pandas
+
+    return pandas.to_datetime(dates, format="ISO8601", utc=True).dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+
+
+def days_since(first: np.datetime64, times: NDArray[Any]) -> Floats:
+    """Return the days from a time to others; not a number where one is missing."""
+    days: Floats = (times - first) / DAY
+    return days
+
+
+def times_after(first: np.datetime64, days: Floats) -> NDArray[Any]:
+    """Return the times of some days after another one, to the microsecond; missing where a number is."""
+    return first + (days * (DAY / np.timedelta64(1, "us"))).round().astype("timedelta64[us]")
