@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.columns.table import columns_of
@@ -17,6 +17,7 @@ from lmgp.io.geometry import check_installed
 from lmgp.kernels.sphere import LATITUDES, LONGITUDES
 from lmgp.metrics.scorers import last_step, predicted_distribution
 from lmgp.saving.output import PathLike, whole_file
+from lmgp.utils.dates import EPOCH, days_since, times_after
 
 if TYPE_CHECKING:
     import xarray
@@ -68,8 +69,9 @@ def predict_grid(
     model : fitted regressor
         Of this package, or a pipeline that ends in one.
     axes : mapping of str to tuple, float or array-like
-        For each column of the model a tuple (from, to, n) of n values, both ends included; one number; or a list or an
-        array of values. The columns of a model that was fitted to an array are x0, x1, ...
+        For each column of the model a tuple (from, to, n) of n numbers or dates, both ends included; one number; or a
+        list or an array of values, such as dates or categories. The columns of a model that was fitted to an array are
+        x0, x1, ...
     x, y : str, optional
         The columns that are x and y of the map. If not given, those named lon, longitude or lng, x, easting or east,
         and lat or latitude, y, northing or north, in any case; of other names the two first columns of the model, x
@@ -201,7 +203,7 @@ def write_geotiff(grid: "xarray.Dataset", path: PathLike) -> None:
         _check_even(str(name), grid[name].values)
     bands = np.concatenate([of.values.reshape(-1, grid.sizes[up], grid.sizes[across]) for of in grid.values()])
     places = list(product(*(grid[name].values for name in others)))
-    names = [", ".join([str(name), *map("{}={}".format, others, place)]) for name in grid for place in places]
+    names = [", ".join([str(name), *map(_named, others, place)]) for name in grid for place in places]
     coordinates = {"y": grid[up].values, "x": grid[across].values}
     raster = xarray.DataArray(bands, coordinates, ("band", "y", "x"), attrs={"long_name": names})
     system = grid.attrs.get("crs", "EPSG:4326" if grid[across].attrs.get("units") == "degrees_east" else None)
@@ -217,7 +219,7 @@ def column_names(model: Any) -> tuple[str, ...]:
     return tuple(f"x{j}" for j in range(model.n_features_in_)) if known is None else tuple(map(str, known))
 
 
-def checked_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, Floats]:
+def checked_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Return the values of each axis; refuse axes of other columns than those of a model, and too many points."""
     refuse_taken_names(names)
     values = {name: _values(name, axis) for name, axis in axes.items()}
@@ -241,7 +243,7 @@ def refuse_taken_names(columns: Iterable[str]) -> None:
         )
 
 
-def grid_rows(axes: Mapping[str, Floats], names: Sequence[str], chunk: int = CHUNK) -> Iterator[Floats]:
+def grid_rows(axes: Mapping[str, NDArray[Any]], names: Sequence[str], chunk: int = CHUNK) -> Iterator[Any]:
     """Make the points of a grid, some at a time.
 
     Parameters
@@ -255,13 +257,20 @@ def grid_rows(axes: Mapping[str, Floats], names: Sequence[str], chunk: int = CHU
 
     Yields
     ------
-    ndarray of shape (at most chunk, d)
+    ndarray or DataFrame of shape (at most chunk, d)
+        A data frame where some values are dates or text.
     """
     shape = tuple(map(len, axes.values()))
     places = [list(axes).index(name) for name in names]
     for start in range(0, math.prod(shape), chunk):
         index = np.unravel_index(np.arange(start, min(start + chunk, math.prod(shape))), shape)
-        yield np.column_stack([axes[name][index[place]] for name, place in zip(names, places, strict=True)])
+        columns = {name: axes[name][index[place]] for name, place in zip(names, places, strict=True)}
+        if all(values.dtype.kind == "f" for values in columns.values()):
+            yield np.column_stack(list(columns.values()))
+        else:
+            import pandas
+
+            yield pandas.DataFrame(columns)
 
 
 def predicted(
@@ -292,7 +301,7 @@ def predicted(
     return found | dict(zip(("lower", "upper"), ends, strict=True))
 
 
-def average(model: Any, rows: Floats, weights: Floats) -> tuple[float, float]:
+def average(model: Any, rows: Any, weights: Floats) -> tuple[float, float]:
     """Return the mean and the standard deviation of a weighted sum of the function at rows, shape (k, d)."""
     end, table = last_step(model, with_names(model, rows))
     mean, covariance = end.predict(table, return_cov=True)
@@ -302,8 +311,10 @@ def average(model: Any, rows: Floats, weights: Floats) -> tuple[float, float]:
 
 
 def with_names(model: Any, rows: Any) -> Any:
-    """Return rows as a data frame, if the model knows the names of its columns."""
-    if getattr(model, "feature_names_in_", None) is None or hasattr(rows, "iloc"):
+    """Return rows as a data frame if the model knows the names of its columns, and as an array if not."""
+    if getattr(model, "feature_names_in_", None) is None:
+        return rows.to_numpy() if hasattr(rows, "iloc") else rows
+    if hasattr(rows, "iloc"):
         return rows
     import pandas
 
@@ -327,52 +338,92 @@ def of_map(x: str | None, y: str | None, names: Sequence[str]) -> tuple[str, str
     return across, up
 
 
-def _values(name: str, axis: Any) -> Floats:
-    """Return the values of an axis."""
+def _values(name: str, axis: Any) -> NDArray[Any]:
+    """Return the values of an axis: numbers, times or text."""
     if isinstance(axis, tuple):
         well = len(axis) == 3 and isinstance(axis[2], Integral) and not isinstance(axis[2], bool) and int(axis[2]) >= 1
-        if not (well and all(isinstance(end, Real) and math.isfinite(end) for end in axis[:2])):
+        numbers = well and all(isinstance(end, Real) and math.isfinite(end) for end in axis[:2])
+        dates = None if numbers or not well else _dates(axis[:2])
+        if not numbers and dates is None:
             raise InputError(
-                f"The axis {name!r} is (from, to, n), two finite numbers and a positive integer; got {axis!r}. Give "
-                "single values as a list or an array."
+                f"The axis {name!r} is (from, to, n), two finite numbers or dates and a positive integer; got "
+                f"{axis!r}. Give single values as a list or an array."
             )
         if axis[2] > MOST_POINTS:
             raise InputError(f"The axis {name!r} has {axis[2]:,} values; the most are {MOST_POINTS:,}.")
         if axis[0] == axis[1] and axis[2] > 1:
-            raise InputError(f"The axis {name!r} has {axis[2]:,} times the value {axis[0]:g}; give it as one number.")
-        return np.linspace(float(axis[0]), float(axis[1]), int(axis[2]))
-    try:
-        dates = np.asarray(axis)
-        days = (dates - np.datetime64(0, "us")) / np.timedelta64(1, "D") if dates.dtype.kind == "M" else axis
-        values = np.atleast_1d(np.asarray(days, dtype=np.float64))
-    except (TypeError, ValueError):
-        values = np.array([np.nan])
-    if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or len(np.unique(values)) < len(values):
+            raise InputError(f"The axis {name!r} has {axis[2]:,} times the value {axis[0]}; give it as one value.")
+        first, last = axis[:2] if dates is None else days_since(EPOCH, dates)
+        values = np.linspace(float(first), float(last), int(axis[2]))
+        return values if dates is None else times_after(EPOCH, values)
+    values = np.atleast_1d(np.asarray(axis))
+    if all(isinstance(value, str) for value in values.flat):
+        values = values.astype(object)
+    else:
+        try:
+            dates = _dates(values)
+            values = np.asarray(values, dtype=np.float64) if dates is None else dates
+        except (TypeError, ValueError):
+            values = np.array([np.nan])
+    missing = values.dtype.kind != "O" and not np.isfinite(values).all()
+    if values.ndim != 1 or not len(values) or missing or len(np.unique(values)) < len(values):
         raise InputError(
-            f"The axis {name!r} is (from, to, n), one number, or a list of finite numbers without repetition; got "
-            f"{axis!r}."
+            f"The axis {name!r} is (from, to, n), one value, or a list of finite numbers, dates or text, without "
+            f"repetition; got {axis!r}."
         )
     return values
 
 
-def cell_averages(model: Any, rows: Floats, steps: Floats, places: Sequence[int], n: int) -> dict[str, Floats]:
+def _dates(values: Any) -> NDArray[Any] | None:
+    """Return dates in microseconds; None where one is none."""
+    if any(isinstance(value, Real) for value in values):
+        return None
+    try:
+        return np.array(values, dtype="datetime64[us]")
+    except (TypeError, ValueError):
+        return None
+
+
+def cell_averages(model: Any, rows: Any, steps: Floats, places: Sequence[int], n: int) -> dict[str, Floats]:
     """Average the function over cells around rows, from n × n points of each: `mean` and `std`, shape (m,)."""
+    import pandas
+
     inside = (np.arange(n) + 0.5) / n - 0.5
-    points = np.zeros((n * n, rows.shape[1]))
-    points[:, places[0]], points[:, places[1]] = np.repeat(inside, n), np.tile(inside, n)
-    weights = np.full(len(points), 1.0 / len(points))
-    mean, std = np.array([average(model, row + steps * points, weights) for row in rows]).T
+    offsets = [steps[j] * of for j, of in zip(places, (np.repeat(inside, n), np.tile(inside, n)), strict=True)]
+    table = rows if hasattr(rows, "iloc") else pandas.DataFrame(rows, columns=column_names(model))
+    names, weights, averages = table.columns[list(places)], np.full(n * n, 1.0 / n**2), []
+    for i in range(len(table)):
+        points = table.iloc[np.full(n * n, i)]
+        cell = {name: _within(name, points[name] + offset) for name, offset in zip(names, offsets, strict=True)}
+        averages.append(average(model, points.assign(**cell), weights))
+    mean, std = np.array(averages).T
     return {"mean": mean, "std": std}
 
 
-def _step(name: str, values: Floats) -> float:
+def _within(name: str, values: Any) -> Any:
+    """Return degrees that a cell has beyond a pole or the date line as those of the same places."""
+    if name.strip().lower() in LATITUDES:
+        return 90.0 - np.abs(90.0 - (np.abs(90.0 + values) - 90.0))
+    if name.strip().lower() in LONGITUDES:
+        return np.where((values < -180.0) | (values > 360.0), (values + 180.0) % 360.0 - 180.0, values)
+    return values
+
+
+def _named(name: Any, value: Any) -> str:
+    """Return what a band is called by a value of a further column, such as day=3 or day=2020-01-31."""
+    return f"{name}={np.datetime_as_string(value, 'auto') if isinstance(value, np.datetime64) else value}"
+
+
+def _step(name: str, values: NDArray[Any]) -> float:
     """Return the length of a cell along an axis."""
     _check_even(name, values)
     return float(abs(values[1] - values[0]))
 
 
-def _check_even(name: str, values: Floats) -> None:
+def _check_even(name: str, values: NDArray[Any]) -> None:
     """Refuse the values of an axis that are not those of pixels."""
+    if values.dtype.kind != "f":
+        raise InputError(f"Pixels lie along two columns of numbers, and {name!r} has dates or text. Write netCDF.")
     if len(values) < 2:
         raise InputError(f"The size of a pixel follows from two values of {name!r} or more; got {len(values)}.")
     steps, step = np.diff(values), float(values[-1] - values[0]) / (len(values) - 1)

@@ -169,15 +169,17 @@ def test_what_is_not_installed_names_the_extra(model: ExactGPRegressor, monkeypa
     [
         ({"lon": 1}, "missing are lat"),
         ({"long": 1, "lat": 1}, "no column 'long' for the grid; did you mean 'lon'"),
-        ({"lon": (0, 1), "lat": 1}, "two finite numbers and a positive integer"),
+        ({"lon": (0, 1), "lat": 1}, "two finite numbers or dates and a positive integer"),
         ({"lon": (0, 1, 2.5), "lat": 1}, r"a positive integer; got \(0, 1, 2.5\)"),
         ({"lon": (0, 1, 0), "lat": 1}, "a positive integer"),
         ({"lon": (0, np.nan, 3), "lat": 1}, "two finite numbers"),
         ({"lon": (1, 1, 3), "lat": 1}, "3 times the value 1"),
-        ({"lon": [1.0, np.nan], "lat": 1}, "finite numbers without repetition"),
-        ({"lon": [1.0, 1.0], "lat": 1}, "finite numbers without repetition"),
-        ({"lon": [], "lat": 1}, "finite numbers without repetition"),
-        ({"lon": "1:2:3", "lat": 1}, "got '1:2:3'"),
+        ({"lon": [1.0, np.nan], "lat": 1}, "without repetition"),
+        ({"lon": [1.0, 1.0], "lat": 1}, "without repetition"),
+        ({"lon": [], "lat": 1}, "without repetition"),
+        ({"lon": "1:2:3", "lat": 1}, "could not convert string to float: '1:2:3'"),
+        ({"lon": {}, "lat": 1}, "one value, or a list of finite numbers, dates or text"),
+        ({"lon": ("a", "b", 3), "lat": 1}, "two finite numbers or dates"),
         ({"lon": (0, 1, 10**5), "lat": (0, 1, 10**5)}, "10,000,000,000 points; the most are 100,000,000"),
         ({"lon": (0, 1, 10**9), "lat": 1}, "1,000,000,000 values"),
     ],
@@ -193,7 +195,43 @@ def test_dates_are_an_axis_of_days() -> None:
     model = GPRegressor(**GIVEN, noise="normal").fit(X, np.sin(np.arange(30.0)))
     grid = predict_grid(model, {"a": 1.0, "b": [0.0, 1.0], "day": dates[3:5]})
     rows = pd.DataFrame({"a": 1.0, "b": [0.0, 1.0], "day": dates[3]})
-    np.testing.assert_allclose(grid["mean"].sel(day=18269.0).values.ravel()[::-1], model.predict(rows))
+    np.testing.assert_allclose(grid["mean"].sel(day=dates[3]).values.ravel()[::-1], model.predict(rows))
+    days = predict_grid(model, {"a": 1.0, "b": [0.0, 1.0], "day": ("2020-01-08", "2020-01-10", 3)})
+    assert days["day"].values.tolist() == dates[3:6].values.tolist()
+    np.testing.assert_allclose(days["mean"][:2], grid["mean"])
+
+
+def test_categories_are_an_axis(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.uniform(size=60), "y": rng.uniform(size=60), "town": rng.choice(["Ulm", "Bonn"], 60)})
+    model = GPRegressor(**GIVEN, noise="normal").fit(X, X["x"] + (X["town"] == "Ulm"))
+    axes = {"x": (0.0, 1.0, 3), "y": (0.0, 1.0, 2), "town": ["Ulm", "Bonn"]}
+    grid = predict_grid(model, axes)
+    rows = pd.DataFrame({"x": [0.0, 0.5, 1.0], "y": 1.0, "town": "Ulm"})
+    np.testing.assert_allclose(grid["mean"].sel(town="Ulm", y=1.0), model.predict(rows))
+    cells = predict_grid(model, axes | {"x": [0.5, 0.75]}, average_over=3)
+    inside = np.array([-1.0, 0.0, 1.0]) / 3.0
+    around = pd.DataFrame({"x": 0.5 + 0.25 * np.repeat(inside, 3), "y": np.tile(inside, 3), "town": "Bonn"})
+    np.testing.assert_allclose(cells["mean"].sel(town="Bonn", x=0.5, y=0.0), model.predict(around).mean())
+    grid.to_netcdf(tmp_path / "map.nc", engine="scipy")
+    assert xarray.load_dataset(tmp_path / "map.nc")["town"].values.tolist() == ["Bonn", "Ulm"]
+    with pytest.raises(InputError, match="not numeric: could not convert string to float: 'Ulm'"):
+        predict_grid(model, axes | {"x": ["Ulm"]})
+    with pytest.raises(InputError, match="'town' has dates or text"):
+        predict_grid(model, axes, x="town", average_over=2)
+
+
+def test_cells_end_at_a_pole_and_go_on_beyond_the_date_line() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"lon": rng.uniform(-180.0, 180.0, 60), "lat": rng.uniform(-90.0, 90.0, 60)})
+    model = GPRegressor(kernel=GaussianKernel(3000.0), noise_variance=0.1, metric="sphere", noise="normal")
+    model.fit(X, np.sin(np.radians(X["lat"])))
+    cells = predict_grid(model, {"lon": [-180.0, 0.0, 180.0], "lat": [-90.0, 0.0, 90.0]}, average_over=2)
+    lons = {-180.0: [-135.0, 135.0], 180.0: [135.0, -135.0], 0.0: [-45.0, 45.0]}
+    lats = {-90.0: [-67.5] * 2, 0.0: [-22.5, 22.5], 90.0: [67.5] * 2}
+    for lon, lat in [(-180.0, 90.0), (180.0, -90.0), (0.0, 90.0), (180.0, 0.0)]:
+        inside = pd.DataFrame({"lon": np.repeat(lons[lon], 2), "lat": np.tile(lats[lat], 2)})
+        np.testing.assert_allclose(cells["mean"].sel(lon=lon, lat=lat), model.predict(inside).mean())
 
 
 @pytest.mark.parametrize("name", ["mean", "upper", "target"])

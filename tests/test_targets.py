@@ -95,6 +95,12 @@ def test_densities_and_quantiles_are_those_of_scipy(name: str) -> None:
     np.testing.assert_allclose(np.quantile(draws, 0.3, axis=0), textbook.ppf(0.3), rtol=0.05)
 
 
+@pytest.mark.parametrize(("name", "ends"), [("log", (0.0, np.inf)), ("falling", (0.0, np.inf)), ("yeo_johnson", None)])
+def test_the_quantiles_0_and_1_are_the_ends(name: str, ends: tuple[float, float] | None) -> None:
+    low, high = warped(scale_of(name), MEAN, STD).interval(1.0)
+    np.testing.assert_array_equal((low[0], high[0]), ends or (-np.inf, np.inf))
+
+
 def test_the_score_is_the_integral_of_squared_differences() -> None:
     mean, std, y = 0.3, 0.6, 2.0
     cdf = lognorm(std, scale=np.exp(mean)).cdf

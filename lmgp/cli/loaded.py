@@ -84,6 +84,10 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
     if known and arguments.columns is not None:
         raise InputError(f"The model takes its columns by their names, {', '.join(known)}; leave out --columns.")
 
+    columns = columns_of(model)
+    of_model = Columns.of_numbers(n_inputs, names) if columns is None else columns
+    kinds = Kinds()
+
     def choose(where: str, names: tuple[str, ...]) -> Sequence[str]:
         wanted = known or tuple(arguments.columns or (name for name in names if name not in targets))
         missing = [name for name in (*wanted, *targets) if name not in names]
@@ -96,20 +100,20 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
                 f"without names. Choose the inputs, in their order, such as --columns {' '.join(wanted[:n_inputs])}; a "
                 "model that is fitted to a data frame knows their names."
             )
+        here = dict(zip(of_model.names, wanted, strict=True))
+        of_kinds = (("text", of_model.names_of(Categories)), ("dates", of_model.names_of(Dates)))
+        kinds.expected = dict.fromkeys((*wanted, *targets), "numbers")
+        kinds.expected |= {here[name]: kind for kind, some in of_kinds for name in some}
+        kinds.filled = set() if of_model.is_numeric else {here[name] for name in of_model.names_of(Numbers, Categories)}
         return (*wanted, *targets)
 
-    columns = columns_of(model)
-    of_model = Columns.of_numbers(n_inputs, names) if columns is None else columns
-    filled = set[str]() if of_model.is_numeric else of_model.names_of(Numbers, Categories)
-    texts, dates = of_model.names_of(Categories), of_model.names_of(Dates)
-    expected = dict.fromkeys((*known, *targets), "numbers")
-    kinds = Kinds(expected | dict.fromkeys(texts, "text") | dict.fromkeys(dates, "dates"), filled)
     source, dialect = table_source(arguments.table), dialect_of(arguments)
-    values, complete = read_table(
-        source, choose, dialect, incomplete=arguments.drop, least=1, kinds=kinds if known else None
-    )
+    values, complete = read_table(source, choose, dialect, incomplete=arguments.drop, least=1, kinds=kinds)
     X, y = values[:, :n_inputs], values[:, n_inputs:]
-    return RowsForModel(kinds.frame(X, known) if known else X, y, complete)
+    if known or not of_model.is_numeric:
+        frame = kinds.frame(X, list(kinds.expected)[:n_inputs])
+        return RowsForModel(frame if known else frame.to_numpy(), y, complete)
+    return RowsForModel(X, y, complete)
 
 
 def complete_rows(values: "Floats", complete: "NDArray[bool_]") -> "Floats":

@@ -209,6 +209,11 @@ def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str, po
     if crs is None and up.strip().lower() in LATITUDES:
         crs = "EPSG:4326"
     frame = pd.concat(map(pd.DataFrame, parts), ignore_index=True)
+    if points is None and (wrong := [name for name in (across, up) if frame[name].dtype.kind != "f"]):
+        raise InputError(
+            f"Points lie along two columns of numbers, and {wrong[0]!r} has dates or text. Name a .csv or .parquet "
+            "file."
+        )
     features = with_geometry(frame, (across, up), crs) if points is None else points.assign(**frame)
     with whole_file(out) as stream:
         write_features(features, stream, Path(out).suffix.lower())
@@ -216,26 +221,40 @@ def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str, po
 
 
 def _axes(given: list[str]) -> "dict[str, Axis]":
-    """Return the axes of a grid, from texts such as lon=-6:2:200 and day=3."""
+    """Return the axes of a grid, from texts such as lon=-6:2:200, day=3, when=2020-01-01:2020-12-31:12 and town=Ulm."""
     axes: dict[str, Axis] = {}
     for axis in given:
-        name, _, numbers = axis.rpartition("=")
-        if not name:
-            raise InputError(f"An axis of a grid is COLUMN=FROM:TO:N, such as lon=-6:2:200; got {axis!r}.")
+        name, _, values = axis.partition("=")
+        if not (name and values):
+            raise _wrong_axis(axis)
         if name in axes:
             raise InputError(f"--grid has the column {name!r} more than once.")
-        try:
-            if ":" in numbers:
-                low, high, n = numbers.split(":")
-                axes[name] = float(low), float(high), int(n)
-            else:
-                axes[name] = float(numbers)
-        except ValueError:
-            raise InputError(
-                "An axis of a grid is COLUMN=FROM:TO:N, with two numbers and a positive integer, or COLUMN=VALUE; got "
-                f"{axis!r}."
-            ) from None
+        axes[name] = _axis(values, axis)
     return axes
+
+
+def _axis(text: str, whole: str) -> "Axis":
+    """Return the values of an axis from their text."""
+    from lmgp.utils.columns import reads_as_date, reads_as_number
+
+    if reads_as_number(text):
+        return float(text)
+    if ":" not in text or reads_as_date(text):
+        return [text]
+    *ends, n = text.rsplit(":", 2)
+    if len(ends) == 2 and n.isdecimal():
+        if all(map(reads_as_number, ends)):
+            return float(ends[0]), float(ends[1]), int(n)
+        if all(map(reads_as_date, ends)):
+            return ends[0], ends[1], int(n)
+    raise _wrong_axis(whole)
+
+
+def _wrong_axis(axis: str) -> InputError:
+    return InputError(
+        "An axis of a grid is COLUMN=FROM:TO:N, with two numbers or dates and a positive integer, such as "
+        f"lon=-6:2:200, or COLUMN=VALUE; got {axis!r}."
+    )
 
 
 def _parts_of_table(model: Any, arguments: argparse.Namespace, whole: bool) -> "Iterator[dict[str, Floats]]":
@@ -259,7 +278,8 @@ def _parts_of_grid(model: Any, arguments: argparse.Namespace) -> "Iterator[dict[
 
     names = column_names(model)
     for X in grid_rows(checked_axes(_axes(arguments.grid), names), names):
-        yield dict(zip(names, X.T, strict=True)) | _predictions(model, X, arguments)
+        columns = dict(X) if hasattr(X, "iloc") else dict(zip(names, X.T, strict=True))
+        yield columns | _predictions(model, X, arguments)
 
 
 def _predictions(model: Any, X: "Floats", arguments: argparse.Namespace) -> "dict[str, Floats]":

@@ -150,7 +150,7 @@ class Columns:
         return cls(*_with_place([Numbers()] * n_inputs, named, metric, False), named or _unnamed(n_inputs))
 
     @property
-    def _pairs(self) -> list[tuple[tuple[int, ...], Column]]:
+    def pairs(self) -> list[tuple[tuple[int, ...], Column]]:
         """What columns become, each with the columns of the table."""
         return list(zip(self.index, self.kinds, strict=True))
 
@@ -167,7 +167,7 @@ class Columns:
     @property
     def _of_numbers(self) -> dict[int, Numbers]:
         """The columns of numbers."""
-        return {index[0]: one for index, one in self._pairs if isinstance(one, Numbers)}
+        return {index[0]: one for index, one in self.pairs if isinstance(one, Numbers)}
 
     @property
     def as_they_are(self) -> list[int]:
@@ -233,7 +233,7 @@ class Columns:
 
     def _read(self, frame: Any, j: int) -> Floats:
         """Return the values of a column of a table."""
-        (one,) = (one for index, one in self._pairs if j in index)
+        (one,) = (one for index, one in self.pairs if j in index)
         return one.read(frame.iloc[:, j], label(frame, "X", j))
 
     def coordinates(self, values: Floats) -> Floats:
@@ -241,7 +241,7 @@ class Columns:
         if self.is_plain:
             return values
         scaled, deviations = self._filled(values)
-        return np.hstack([one.coordinates(scaled[:, index], deviations[:, index]) for index, one in self._pairs])
+        return np.hstack([one.coordinates(scaled[:, index], deviations[:, index]) for index, one in self.pairs])
 
     def _filled(self, values: Floats) -> tuple[Floats, Floats]:
         """Return values with numbers on their scales, missing ones by expectation, and the deviations of these."""
@@ -265,7 +265,7 @@ class Columns:
 
     def names_of(self, *kinds: type[Column]) -> set[str]:
         """Return the names of the columns of some kinds."""
-        return {self.names[j] for index, one in self._pairs if isinstance(one, kinds) for j in index}
+        return {self.names[j] for index, one in self.pairs if isinstance(one, kinds) for j in index}
 
     @property
     def unknown_effects(self) -> list[tuple[int, int, int]]:
@@ -287,7 +287,7 @@ class Columns:
             return self
         kinds = tuple(
             replace(one, scale=scales[index[0]]) if isinstance(one, Numbers) and index[0] in scales else one
-            for index, one in self._pairs
+            for index, one in self.pairs
         )
         changed = replace(self, kinds=kinds)
         return changed if self.gaps is None else changed.with_gaps(values)
@@ -340,9 +340,7 @@ class Columns:
     @property
     def coordinate_names(self) -> tuple[str, ...]:
         """The names of all coordinates."""
-        return tuple(
-            name for index, one in self._pairs for name in one.coordinate_names([self.names[j] for j in index])
-        )
+        return tuple(name for index, one in self.pairs for name in one.coordinate_names([self.names[j] for j in index]))
 
     @property
     def groups(self) -> NDArray[np.intp]:

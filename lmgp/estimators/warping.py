@@ -381,8 +381,15 @@ class TransformerScale(Scale):
             return self._of(self.transformer.transform, y)
 
     def inverse(self, z: Floats) -> Floats:
-        """Return what `inverse_transform` makes of z."""
-        return self._of(self.transformer.inverse_transform, z)
+        """Return what `inverse_transform` makes of z; infinity of infinite ones that it refuses."""
+        ends = np.isinf(z)
+        try:
+            return self._of(self.transformer.inverse_transform, z)
+        except ValueError:
+            if not ends.any():
+                raise
+        y = self._of(self.transformer.inverse_transform, np.where(ends, 0.0, z))
+        return np.where(ends, z if self.increasing else -z, y)
 
     def log_slope(self, y: Floats) -> Floats:
         """Return log |g′(y)|, by central differences."""

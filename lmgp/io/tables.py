@@ -371,7 +371,7 @@ def _read_csv(
     suspicious = offending or last_is_missing or not np.isfinite(table).all()
     lines = _lines(open_file, where, header, dialect) if suspicious else ()
     if offending:
-        found = {name: (f"line {lines[row]}", *others) for name, (row, *others) in offending.items()}
+        found = {name: (f"line {lines[row]}", field, kind) for name, (row, field, kind) in offending.items()}
         raise _not_numeric(where, found, dialect.decimal)
     return used, table, lines
 
@@ -544,7 +544,9 @@ def _read_parquet(path: Path, choose: Chooser, kinds: Kinds | None) -> tuple[Seq
         header = tuple(dataset.schema.names)
         used = choose(str(path), header)
         _check_names(str(path), header, used)
-        parts, others = [], [name for name in used if not is_numeric(dataset.schema.field(name).type)]
+        expected = {} if kinds is None else kinds.expected
+        parts, schema = [], dataset.schema
+        others = [name for name in used if expected.get(name) == "dates" or not is_numeric(schema.field(name).type)]
         for batch in batches(dataset, used):
             read = _read_frame(path, {name: batch.column(name).to_pandas() for name in others}, kinds)
             numeric = iter(as_floats(batch, [name for name in used if name not in others]).T)
@@ -552,9 +554,7 @@ def _read_parquet(path: Path, choose: Chooser, kinds: Kinds | None) -> tuple[Seq
     return used, np.concatenate([np.empty((0, len(used))), *parts])
 
 
-def _read_features(
-    path: Path, choose: Chooser, kinds: Kinds | None, incomplete: bool
-) -> tuple[Sequence[str], Floats]:
+def _read_features(path: Path, choose: Chooser, kinds: Kinds | None, incomplete: bool) -> tuple[Sequence[str], Floats]:
     """Return the chosen columns of a file of points, and their values."""
     try:
         frame, crs = without_geometry(read_features(path), incomplete)

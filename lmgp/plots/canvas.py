@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.text import Text
@@ -19,9 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from lmgp.columns.dates import Dates
+from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.grids import predicted
+from lmgp.io.geometry import has_geometry, without_geometry
+from lmgp.utils.columns import label
+from lmgp.utils.dates import EPOCH, days_since
 
 AxesArray = NDArray[Any]  # of Axes
 
@@ -53,6 +60,9 @@ DASHES = ("-", "--", ":", "-.")
 
 # Colour maps whose lightness rises or falls throughout.
 MEAN_MAP, STD_MAP = "cividis", "Purples"
+
+# Intervals between ticks to the right, at most: numbers of six digits have room.
+TICKS = 5
 
 # Of more rows than this, a random sample of this size is drawn: as points, and as points with bars.
 MOST_POINTS, MOST_BARS = 1000, 300
@@ -141,6 +151,33 @@ def final_step(model: Any) -> Any:
     check_is_fitted(model)
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     return getattr(last, "regressor_", last)
+
+
+def as_numbers(model: Any, X: Any) -> tuple[Any, list[int]]:
+    """Return a table of numbers: points are two columns, and dates of the model's days since 1970-01-01, as in figures.
+
+    Returns
+    -------
+    table : array-like of shape (n, d)
+    dates : list of int
+        The columns of dates.
+    """
+    columns = columns_of(model)
+    table = columns.table(X) if columns is not None else without_geometry(X)[0] if has_geometry(X) else X
+    dates = {} if columns is None else {j: one for (j, *_), one in columns.pairs if isinstance(one, Dates)}
+    if dates and hasattr(table, "iloc"):
+        table = table.copy()
+        for j, one in dates.items():
+            days = one.read(table.iloc[:, j], label(table, "X", j))
+            table.isetitem(j, days_since(EPOCH, np.datetime64(one.first)) + days)
+    return table, list(dates)
+
+
+def show_dates(axis: Axis) -> None:
+    """Label an axis of days since 1970-01-01 with dates."""
+    locator = AutoDateLocator(minticks=3, maxticks=TICKS)
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> Floats:

@@ -22,7 +22,9 @@ from lmgp.plots.canvas import (
     MEAN_MAP,
     PALE,
     STD_MAP,
+    TICKS,
     AxesArray,
+    as_numbers,
     axes_for,
     checked_rows,
     column_names,
@@ -32,12 +34,10 @@ from lmgp.plots.canvas import (
     legend_below,
     predict,
     sample,
+    show_dates,
     target_name,
     two_axes_for,
 )
-
-# Intervals between ticks to the right, at most: numbers of six digits have room.
-TICKS = 5
 
 
 def band(
@@ -57,7 +57,7 @@ def band(
     model : fitted regressor
         One of this package, or a pipeline that ends in one.
     X : array-like of shape (n, 1)
-        Rows, whose extent is drawn, and 5% more on both sides.
+        Rows, numbers or dates, whose extent is drawn, and 5% more on both sides.
     y : array-like of shape (n,), optional
         Their targets, which are drawn as points.
     level : float, default=0.95
@@ -88,6 +88,7 @@ def band(
     >>> plots.band(model, X, np.sin(X[:, 0])).get_xlabel()
     'x'
     """
+    X, dates = as_numbers(model, X)
     rows = checked_rows(model, X, 1, "A band")
     checked_level(level)
     targets = None if y is None else _targets(y, len(rows))
@@ -102,7 +103,7 @@ def band(
         some = "" if len(drawn) == len(rows) else f", {len(drawn):,} of {len(rows):,}"
         ax.plot(rows[drawn, 0], targets[drawn], ".", color="black", markersize=4, label=f"rows{some}", zorder=1)
     ax.set(xlabel=column_names(model, X, 1)[0], ylabel=target_name(y), xlim=(places[0], places[-1]))
-    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    show_dates(ax.xaxis) if dates else ax.xaxis.set_major_locator(MaxNLocator(TICKS))
     ax.legend(fontsize="small")
     return ax
 
@@ -122,7 +123,7 @@ def map(
     ----------
     model : fitted regressor
         One of this package, or a pipeline that ends in one.
-    X : array-like of shape (n, 2)
+    X : array-like of shape (n, 2), or GeoDataFrame or GeoSeries of points
         Rows, whose extent is drawn; two opposite corners will do. The first column goes to the right.
     include_noise : bool, default=False
         Whether the standard deviation is of new observations, with their noise, instead of the function. Off by
@@ -153,6 +154,7 @@ def map(
     >>> [ax.get_title() for ax in plots.map(model, X, n_points=20)]
     ['mean', 's.d. of the function']
     """
+    X, dates = as_numbers(model, X)
     rows = checked_rows(model, X, 2, "A map")
     right, up = (np.linspace(*extent(column, 0.0), _count(n_points)) for column in rows.T)
     grid = np.stack(np.meshgrid(right, up), axis=-1).reshape(-1, 2)
@@ -165,6 +167,8 @@ def map(
         one.figure.colorbar(drawn, ax=one)
         one.set(title=title, xlabel=names[0], ylabel=names[1])
         one.xaxis.set_major_locator(MaxNLocator(TICKS))
+        for j in dates:
+            show_dates((one.xaxis, one.yaxis)[j])
     if show_rows:
         shown = rows[sample(len(rows))]
         axes[1].plot(shown[:, 0], shown[:, 1], ".", color=MARK, markersize=2.5, label="rows")

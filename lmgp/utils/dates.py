@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Floats
-
 if TYPE_CHECKING:
     import pandas
 
@@ -19,15 +17,15 @@ def times_of(dates: "pandas.Series") -> NDArray[Any]:
     """Return dates, or text in ISO 8601, as times in UTC, in microseconds: nanoseconds end in 2262."""
     import pandas
 
-    return pandas.to_datetime(dates, format="ISO8601", utc=True).dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+    times = pandas.to_datetime(dates, format="ISO8601", utc=True).dt.tz_localize(None)
+    return times.to_numpy().astype("datetime64[us]")
 
 
-def days_since(first: np.datetime64, times: NDArray[Any]) -> Floats:
+def days_since(first: Any, times: Any) -> Any:
     """Return the days from a time to others; not a number where one is missing."""
-    days: Floats = (times - first) / DAY
-    return days
+    return (times - first) / DAY
 
 
-def times_after(first: np.datetime64, days: Floats) -> NDArray[Any]:
+def times_after(first: np.datetime64, days: NDArray[np.float64]) -> NDArray[Any]:
     """Return the times of some days after another one, to the microsecond; missing where a number is."""
     return first + (days * (DAY / np.timedelta64(1, "us"))).round().astype("timedelta64[us]")

@@ -524,6 +524,37 @@ def test_a_new_category_is_predicted_and_text_among_numbers_is_refused(
     assert "not numeric: 'size' (line 2: 'large')" in capsys.readouterr().err
 
 
+def test_dates_and_categories_are_axes_of_a_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=40), "town": rng.choice(["Ulm", "Bonn"], 40)})
+    table["y"] = np.sin(np.arange(40.0) / 9.0) + (table["town"] == "Ulm")
+    table.to_csv("table.csv", index=False)
+    assert main(["fit", "table.csv", "--target", "y", "--kernel", "gaussian", "--out", "model.lmgp"]) == 0
+    grid = ["--grid", "when=2020-01-03:2020-01-05:3", "town=Ulm"]
+    assert main(["predict", "model.lmgp", *grid, "--latent", "--out", "out.csv"]) == 0
+    out = pd.read_csv("out.csv")
+    assert out["when"].tolist() == ["2020-01-03", "2020-01-04", "2020-01-05"]
+    assert out["town"].tolist() == ["Ulm"] * 3
+    np.testing.assert_allclose(out["mean"], lmgp.load("model.lmgp").predict(out[["when", "town"]]))
+
+
+def test_a_model_of_an_array_with_categories_takes_columns_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = mixed()
+    X = table[["size", "kind"]].to_numpy(dtype=object)
+    model = lmgp.GPRegressor(kernel="gaussian", noise="normal", missing="impute").fit(X, table["price"])
+    model.save("model.lmgp")
+    table.rename(columns={"size": "a", "kind": "b"}).to_csv("table.csv", index=False)
+    assert main(["predict", "model.lmgp", "table.csv", "--columns", "a", "b", "--latent", "--out", "out.csv"]) == 0
+    np.testing.assert_allclose(pd.read_csv("out.csv")["mean"], model.predict(X), rtol=1e-9)
+    assert main(["predict", "model.lmgp", "--grid", "x0=1", "x1=barn", "--latent", "--out", "out.csv"]) == 0
+    expected = model.predict(np.array([[1.0, "barn"]], dtype=object))
+    np.testing.assert_allclose(pd.read_csv("out.csv")["mean"], expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("suffix", ["gpkg", "geojson"])
 def test_points_in_and_out_keep_their_reference_system(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -532,14 +563,28 @@ def test_points_in_and_out_keep_their_reference_system(
     rng = np.random.default_rng(0)
     crs = 27700 if suffix == "gpkg" else 4326
     points = geopandas.points_from_xy(rng.uniform(-3.0, 1.0, 60), rng.uniform(51.0, 54.0, 60))
-    wells = geopandas.GeoDataFrame({"level": rng.normal(size=60)}, geometry=points, crs=4326).to_crs(crs)
+    wells = geopandas.GeoDataFrame({"id": range(60), "level": rng.normal(size=60)}, geometry=points, crs=4326)
+    wells = wells.to_crs(crs)
     wells.to_file(f"wells.{suffix}")
-    assert main(["fit", f"wells.{suffix}", "--target", "level", "--kernel", "gaussian", "--out", "model.lmgp"]) == 0
+    columns = ["x", "y"] if crs == 27700 else ["longitude", "latitude"]
+    options = ["--target", "level", "--kernel", "gaussian", "--columns", *columns]
+    assert main(["fit", f"wells.{suffix}", *options, "--out", "model.lmgp"]) == 0
     assert main(["predict", "model.lmgp", f"wells.{suffix}", "--latent", "--out", f"out.{suffix}"]) == 0
     out, model = geopandas.read_file(f"out.{suffix}"), lmgp.load("model.lmgp")
     assert out.crs.to_epsg() == crs
     np.testing.assert_allclose(out.geometry.x, wells.geometry.x)
     np.testing.assert_allclose(out["mean"], model.predict(wells.geometry), rtol=1e-9)
+    assert [*out.columns] == ["id", "level", "mean", "std", "lower", "upper", "geometry"]
+    assert out["id"].tolist() == wells["id"].tolist()
+    wells.loc[3, "geometry"] = None
+    wells.to_file(f"gaps.{suffix}")
+    assert main(["predict", "model.lmgp", f"gaps.{suffix}", "--out", "gaps.csv"]) == 2
+    assert "1 of 60 rows have no point: leave these rows out (lmgp: --drop)" in capsys.readouterr().err
+    assert main(["predict", "model.lmgp", f"gaps.{suffix}", "--drop", "--latent", "--out", "gaps.csv"]) == 0
+    mean = pd.read_csv("gaps.csv")["mean"]
+    assert mean.isna().to_numpy().nonzero()[0].tolist() == [3]
+    np.testing.assert_allclose(mean.drop(3), out["mean"].drop(3))
+    wells = wells.drop(3)
     west, south, east, north = wells.total_bounds
     across, up = ("x", "y") if crs == 27700 else ("longitude", "latitude")
     grid = [f"{across}={west}:{east}:6", f"{up}={south}:{north}:5"]

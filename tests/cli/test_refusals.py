@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import lmgp
 from lmgp.cli import main
 from tests.cli.conftest import FIT, frame
 from tests.saving.rewriting import rewritten
@@ -38,6 +39,14 @@ def without(*names: str) -> Callable[[Path], list[str]]:
 def says(*arguments: str) -> Callable[[Path], list[str]]:
     """A command."""
     return lambda folder: list(arguments)
+
+
+def points_along_dates(folder: Path) -> list[str]:
+    """The command that writes points from a model whose first column has dates."""
+    dates = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=20), "depth": range(20)})
+    model = lmgp.GPRegressor(kernel="gaussian", noise="normal").fit(dates, [0.0, 1.0] * 10)
+    model.save(folder / "dates.lmgp")
+    return ["predict", "dates.lmgp", "--grid", "when=2020-01-01", "depth=1", "--out", "points.gpkg"]
 
 
 def foreign_model(folder: Path) -> list[str]:
@@ -167,7 +176,7 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "level": (says(*PREDICT, "test.csv", "--level", "95"), "between 0 and 1; got '95'"),
     "GeoTIFF of a point": (says(*PREDICT, "--grid", "lon=1", "lat=1", "--out", "a.tif"), "two values of 'lat'"),
     "netCDF of a table": (says(*PREDICT, "test.csv", "--out", "map.nc"), "netCDF files and GeoTIFF files are for a"),
-    "a grid without numbers": (says(*PREDICT, "--grid", "lon", "lat=1"), "such as lon=-6:2:200; got 'lon'"),
+    "a grid without numbers": (says(*PREDICT, "--grid", "lon", "lat=1"), "or COLUMN=VALUE; got 'lon'"),
     "a grid with text": (says(*PREDICT, "--grid", "lon=a:b:3", "lat=1"), "COLUMN=VALUE; got 'lon=a:b:3'"),
     "a grid with part of an axis": (says(*PREDICT, "--grid", "lon=1:2", "lat=1"), "COLUMN=VALUE; got 'lon=1:2'"),
     "a grid without points": (says(*PREDICT, "--grid", "lon=1:2:0", "lat=1"), "a positive integer"),
@@ -180,6 +189,8 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "a grid without a column": (says(*PREDICT, "--grid", "lon=1"), "missing are lat"),
     "a grid too large": (says(*PREDICT, "--grid", "lon=0:1:99999", "lat=0:1:99999"), "9,999,800,001 points"),
     "an axis too large": (says(*PREDICT, "--grid", "lon=0:1:999999999", "lat=1"), "999,999,999 values"),
+    "a workbook of predictions": (says(*PREDICT, "test.csv", "--out", "out.xlsx"), "files .xlsx are not written"),
+    "points along dates": (points_along_dates, "columns of numbers, and 'when' has dates or text"),
     "no folder for predictions": (says(*PREDICT, "test.csv", "--out", "nowhere/out.csv"), "there is no folder"),
 }
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import geopandas
 import numpy as np
 import pandas as pd
 import pytest
@@ -67,6 +68,35 @@ def test_the_band_is_the_interval_of_a_normal_distribution(noisy: bool) -> None:
     np.testing.assert_allclose(curve.get_ydata(), mean, atol=1e-8)
     np.testing.assert_array_equal(points.get_xydata(), np.column_stack((X, y)))
     assert ax.get_legend().get_texts()[0].get_text() == f"80% of {'new observations' if noisy else 'the function'}"
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_dates_are_read_along_the_axis(as_text: bool) -> None:
+    X = pd.DataFrame({"when": pd.date_range("2019-01-01", periods=60, freq="10D")})
+    y = np.sin(np.arange(60.0) / 8.0)
+    X["when"] = X["when"].dt.strftime("%Y-%m-%d") if as_text else X["when"]
+    model = GPRegressor(kernel="matern52", noise="normal").fit(X, y)
+    ax = plots.band(model, X, y, n_points=30)
+    ax.figure.canvas.draw()
+    assert {"2019", "2020"} <= {label.get_text() for label in ax.get_xticklabels()}
+    curve, points = ax.lines
+    days = curve.get_xdata()
+    assert points.get_xdata()[0] == 17897.0  # since 1970
+    dates = pd.DataFrame({"when": pd.Timestamp(0) + pd.to_timedelta(days, unit="D")})
+    np.testing.assert_allclose(curve.get_ydata(), model.predict(dates), atol=1e-6)
+
+
+def test_points_have_a_map() -> None:
+    rng = np.random.default_rng(0)
+    points = geopandas.GeoSeries.from_xy(rng.uniform(-3.0, 1.0, 40), rng.uniform(50.0, 54.0, 40), crs=4326)
+    model = GPRegressor(kernel="matern52", noise="normal").fit(points, np.asarray(points.y))
+    mean, _ = plots.map(model, points, n_points=5)
+    assert (mean.get_xlabel(), mean.get_ylabel()) == ("longitude", "latitude")
+    (drawn, *_) = mean.collections
+    corner = geopandas.GeoSeries.from_xy([points.x.min()], [points.y.min()], crs=4326)
+    np.testing.assert_allclose(np.ravel(drawn.get_array())[0], model.predict(corner)[0])
+    with pytest.raises(InputError, match="are in the reference system EPSG:27700"):
+        plots.map(model, points.to_crs(27700))
 
 
 def test_axes_are_those_given_or_of_a_new_figure() -> None:
