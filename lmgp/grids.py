@@ -234,12 +234,15 @@ def checked_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, ND
     return values
 
 
-def refuse_taken_names(columns: Iterable[str]) -> None:
-    """Refuse columns of a model beside which predictions of the same name would stand."""
+def refuse_taken_names(columns: Iterable[str], whose: str = "model") -> None:
+    """Refuse columns beside which predictions of the same name would stand."""
     if taken := sorted({*TITLES, "target"} & set(columns)):
+        cure = "Rename it, or write"
+        if whose == "model":
+            cure = "Fit a model to a table in which it has another name, or predict a table to"
         raise InputError(
-            f"The model has a column {taken[0]!r}, and so have its predictions. Fit a model to a table in which it has "
-            "another name, or predict a table, whose predictions stand by themselves."
+            f"The {whose} has a column {taken[0]!r}, and so have predictions. {cure} a .csv file, in which these stand "
+            "by themselves."
         )
 
 

@@ -238,7 +238,7 @@ def test_cells_end_at_a_pole_and_go_on_beyond_the_date_line() -> None:
 def test_columns_with_the_names_of_predictions_are_refused(name: str) -> None:
     X, y = frame()
     model = ExactGPRegressor(**GIVEN).fit(X.rename(columns={"lon": name}), y)
-    with pytest.raises(InputError, match=f"The model has a column '{name}', and so have its predictions"):
+    with pytest.raises(InputError, match=f"The model has a column '{name}', and so have predictions"):
         predict_grid(model, {name: 1.0, "lat": 2.0}, x=name, y="lat")
 
 

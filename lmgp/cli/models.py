@@ -156,7 +156,7 @@ def predict(arguments: argparse.Namespace) -> None:
         from lmgp.grids import refuse_taken_names
 
         points = read_features(Path(arguments.table))  # with the columns that the model does not know
-        refuse_taken_names(points.columns)
+        refuse_taken_names(points.columns, "table")
     whole = of_points and points is None
     parts = _parts_of_table(model, arguments, whole) if arguments.grid is None else _parts_of_grid(model, arguments)
     n_rows = (
@@ -224,7 +224,7 @@ def _axes(given: list[str]) -> "dict[str, Axis]":
     """Return the axes of a grid, from texts such as lon=-6:2:200, day=3, when=2020-01-01:2020-12-31:12 and town=Ulm."""
     axes: dict[str, Axis] = {}
     for axis in given:
-        name, _, values = axis.partition("=")
+        name, _, values = axis.rpartition("=")
         if not (name and values):
             raise _wrong_axis(axis)
         if name in axes:

@@ -45,9 +45,9 @@ BATCH_ROWS, BUFFER_BYTES, START_BYTES = 2**16, 2**20, 2**10
 MISSING = ("", "na", "n/a", "nan", "nat", "<na>", "null", "none", "?")
 TRUTH = {"true": 1.0, "false": 0.0}
 
-# What a column of text may hold beside text, which is read as text, and types of fields, as pandas names them, that are
+# What columns are, with the kinds of fields that they may have, and the types of fields, as pandas names them, that are
 # read.
-KINDS, ALSO = ("numbers", "dates", "text"), {"text": ("dates",)}
+KINDS = {"numbers": ("numbers",), "dates": ("dates",), "text": ("text", "dates")}
 READABLE = ("string", "boolean", "date", "datetime", "datetime64", "decimal", "categorical", "empty")
 
 # What separates columns, the most frequent mark first.
@@ -474,10 +474,10 @@ def _as_numbers(
     """Return the fields of a column as numbers; or where the first one is that cannot be one, and what others are."""
     import pandas
 
-    nothing = np.full(len(fields), np.nan)
+    nothing, expected = np.full(len(fields), np.nan), "numbers" if kinds is None else kinds.expected.get(name)
     if pandas.api.types.is_numeric_dtype(fields):
         values, kind = fields.to_numpy(dtype=np.float64, na_value=np.nan), "numbers"
-        if kinds is not None and kinds.expected.get(name) == "dates" and fields.notna().any():
+        if expected == "dates" and fields.notna().any():
             return nothing, (int(fields.notna().argmax()), "dates")
     elif pandas.api.types.infer_dtype(fields, skipna=True) not in READABLE:  # lists and durations, say
         return nothing, (int(fields.notna().argmax()), "numbers")
@@ -485,9 +485,10 @@ def _as_numbers(
         place, words = pandas.factorize(fields)
         kinds_of_words = [_kind(word, decimal) for word in words]
         counts = Counter(kinds_of_words[j] for j in place if j >= 0)
-        kind = "numbers" if kinds is None else kinds.expected.get(name) or max(KINDS, key=counts.__getitem__)
-        wrong = [j for j, one in enumerate(kinds_of_words) if one not in (kind, None, *ALSO.get(kind, ()))]
-        if wrong and not (kinds is not None and kind == "text" == kinds.expected.get(name)):
+        kind = expected or max(KINDS, key=counts.__getitem__)
+        taken = KINDS if expected == "text" else KINDS[kind]  # the categories of a model may be anything
+        wrong = [j for j, one in enumerate(kinds_of_words) if one is not None and one not in taken]
+        if wrong:
             return nothing, (int(np.isin(place, wrong).argmax()), kind)
         known = [None if one is None else word for word, one in zip(words, kinds_of_words, strict=True)]
         if kind == "numbers":
