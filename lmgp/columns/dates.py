@@ -112,7 +112,7 @@ def _times(column: "pandas.Series", which: str) -> NDArray[Any]:
     missing = column.isna()
     if missing.any():
         raise InputError(
-            f"{which} has no date in {missing.sum():,} of {len(column):,} rows: leave these rows out, or the column."
+            f"{which} has no date in {missing.sum():,} of {len(column):,} rows: leave these rows out (lmgp fit --drop), or the column."
         )
     whose = f"{which[0].upper()}{which[1:]} has dates; got"
     if column.dtype.kind in NUMBERS:
