@@ -137,6 +137,10 @@ def main(arguments=None):
         if options.data_dir is None or not Path(options.data_dir).is_dir():
             parser.error("name a folder of tables with --data-dir, or in LMGP_DATA_DIR")
         here = tables(Path(options.data_dir))
+        if options.sets is None and not here.keys() & set(SETS):
+            parser.error(f"{options.data_dir} has none of the tables {', '.join(SETS)}; name yours with --sets")
+        if options.splits < 1:
+            parser.error(f"--splits must be at least 1; got {options.splits}")
         for name in options.sets or [name for name in SETS if name in here]:
             if name not in here:
                 parser.error(f"{options.data_dir} has no table {name}.csv; it has {', '.join(here)}")

@@ -4,12 +4,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.grids import average, column_names, of_map
+from lmgp.grids import average, check_model, column_names, of_map
 from lmgp.io.geometry import check_installed, has_geometry, refuse_other_system
 from lmgp.kernels.sphere import LATITUDES
 
@@ -70,7 +69,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     >>> predict_areas(model, areas)["mean"].round(1).tolist()
     [0.7, 0.1]
     """
-    check_is_fitted(model)
+    check_model(model)
     check_installed("geopandas", "areas")
     import geopandas
 

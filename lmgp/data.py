@@ -158,6 +158,11 @@ class Rows:
         return self.weights if whole else None
 
     @property
+    def precisions(self) -> bool:
+        """Whether rows have weights that do not count equal rows."""
+        return self.weights is not None and self.counts is None
+
+    @property
     def n_observations(self) -> float:
         """The number of rows, each as often as it counts."""
         return float(len(self)) if self.counts is None else float(self.counts.sum())
@@ -229,6 +234,10 @@ class Noise:
         """Return σᵢ²/wᵢ of each row: w equal rows say as much about f as one with this noise variance."""
         noise = self.of_rows(rows, missing)
         return noise if rows.weights is None else noise / rows.weights
+
+    def of_observations(self, rows: Rows, precisions: bool) -> Floats:
+        """Return the noise variance of y in each row: σᵢ²/wᵢ where weights are precisions, and else σᵢ²."""
+        return self.of_weighted_rows(rows) if precisions else self.of_rows(rows)
 
     def mean_precision(self, rows: Rows) -> float:
         """Return the mean of wᵢσ²/σᵢ² over rows: as how many rows with the noise variance σ² one counts."""
@@ -583,7 +592,8 @@ def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) ->
     """Raise a TypeError, as scikit-learn does, for sparse rows where they are not accepted."""
     if options.get("accept_sparse"):
         return
-    if hasattr(X, "iloc") and X.shape[1] and hasattr(X, "sparse"):  # which a frame has if all of its columns are sparse
+    # Which a frame has if all of its columns are sparse.
+    if hasattr(X, "iloc") and X.ndim == 2 and X.shape[1] and hasattr(X, "sparse"):
         raise TypeError(
             f"A data frame of sparse columns was passed as X, but {type(estimator).__name__} needs dense ones: use "
             "X.sparse.to_dense(), or pd.get_dummies(..., sparse=False) where they are made."

@@ -124,7 +124,7 @@ def predict_grid(
     >>> grid["mean"].values[:, 0].round(3)  # the northern row first
     array([3., 1.])
     """
-    check_is_fitted(model)
+    check_model(model)
     check_installed("xarray", "grids")
     import xarray
 
@@ -211,6 +211,13 @@ def write_geotiff(grid: "xarray.Dataset", path: PathLike) -> None:
         raster = raster.rio.write_crs(system)
     with whole_file(path) as stream:
         raster.rio.to_raster(stream.name, driver="GTiff")
+
+
+def check_model(model: Any) -> None:
+    """Refuse what is no fitted model, such as rows in its place."""
+    if not hasattr(model, "fit"):
+        raise InputError(f"A fitted model comes first; got a {type(model).__name__}.")
+    check_is_fitted(model)
 
 
 def column_names(model: Any) -> tuple[str, ...]:

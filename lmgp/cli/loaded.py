@@ -4,11 +4,13 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from lmgp.cli.parsing import STANDARD, dialect_of
 from lmgp.errors import DatasetError, InputError, missing_columns
+from lmgp.utils.progress import ticking
 
 if TYPE_CHECKING:
     from numpy import bool_
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from lmgp.data import Floats
 
 _LOG = logging.getLogger(__name__)
+
+# After this number of seconds, a command that reads says so.
+PATIENCE = 1.0
 
 
 def loaded_model(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -46,6 +51,12 @@ def target_names(model: Any) -> tuple[str, ...] | None:
 def table_source(table: str) -> Path | BinaryIO:
     """Return the file that is to be read, or standard input."""
     return sys.stdin.buffer if table == STANDARD else Path(table).expanduser()
+
+
+def reading(table: str) -> AbstractContextManager[None]:
+    """Say what is read, where that takes longer than a second."""
+    whole = "standard input" if table == STANDARD else table
+    return ticking(lambda: _LOG.info("reading %s", whole), PATIENCE, None)
 
 
 class RowsForModel(NamedTuple):
@@ -108,7 +119,8 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
         return (*wanted, *targets)
 
     source, dialect = table_source(arguments.table), dialect_of(arguments)
-    values, complete = read_table(source, choose, dialect, incomplete=arguments.drop, least=1, kinds=kinds)
+    with reading(arguments.table):
+        values, complete = read_table(source, choose, dialect, incomplete=arguments.drop, least=1, kinds=kinds)
     X, y = values[:, :n_inputs], values[:, n_inputs:]
     if known or not of_model.is_numeric:
         frame = kinds.frame(X, list(kinds.expected)[:n_inputs])

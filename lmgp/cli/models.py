@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, table_source, target_names
+from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, reading, table_source, target_names
 from lmgp.cli.parsing import STANDARD, dialect_of
 from lmgp.errors import InputError, OutputError
 from lmgp.saving.output import check_place, whole_file
-from lmgp.utils.progress import ticking
 
 if TYPE_CHECKING:
     from lmgp.data import Floats
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-# After this number of seconds, a command that reads says so.
-PATIENCE = 1.0
 # Endings of files that are not written: CSV under such a name would not open.
 UNKNOWN = (".xlsx", ".xls", ".ods", ".feather", ".arrow", ".json", ".shp", ".kml", ".h5", ".npy", ".zip", ".bz2", ".xz")
 # Endings of files that grids alone are written to, and the package that each needs.
@@ -35,8 +32,7 @@ def fit(arguments: argparse.Namespace) -> None:
         raise InputError(f"--seed must be at least 0 and below 2**32 = {2**32:,}; got {arguments.seed}.")
     _check_targets(arguments)
     check_place(arguments.out, arguments.table)  # before the work
-    whole = "standard input" if arguments.table == STANDARD else arguments.table
-    with ticking(lambda: _LOG.info("reading %s", whole), PATIENCE, None):
+    with reading(arguments.table):
         from lmgp.io.geometry import place_names, with_geometry
         from lmgp.io.kinds import Kinds
         from lmgp.io.tables import read_targets

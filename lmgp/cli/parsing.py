@@ -35,8 +35,8 @@ def number(low: float, high: float = math.inf) -> Callable[[str], float]:
         except ValueError:
             value = math.nan
         if not low < value < high:
-            allowed = f"between {low:g} and {high:g}" if math.isfinite(high) else f"above {low:g}"
-            raise argparse.ArgumentTypeError(f"expected a number {allowed}; got {text!r}")
+            allowed = f"number between {low:g} and {high:g}" if math.isfinite(high) else f"finite number above {low:g}"
+            raise argparse.ArgumentTypeError(f"expected a {allowed}; got {text!r}")
         return value
 
     return parsed

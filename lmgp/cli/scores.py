@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmgp.cli.loaded import loaded_model, read_for_model, target_names
@@ -164,9 +165,10 @@ def _table(targets: Sequence[str], scores: "Scores") -> str:
 
 def _check_report(out: str, arguments: argparse.Namespace) -> None:
     """Check that a page can be written, and would not replace a file that is read."""
-    if out == STANDARD:
-        raise InputError("A report is written to a file; give its name, such as report.html.")
-    check_place(out, arguments.model, arguments.table)
+    if out != STANDARD:
+        check_place(out, arguments.model, arguments.table)
+    if out == STANDARD or Path(out).suffix.lower() not in ("", ".html", ".htm"):
+        raise InputError(f"A report is an HTML file; give its name, such as report.html. Got {out!r}.")
 
 
 def _write_report(

@@ -35,12 +35,15 @@ class Dates(Column):
         Of `PERIODS`.
     others : tuple of float
         Further periods, in days, that the target has.
+    are_numbers : bool
+        Whether training rows had days since 1970-01-01, so that other rows may have, too.
     """
 
     kind: ClassVar = "dates"
     first: str
     periods: tuple[str, ...] = ()
     others: tuple[float, ...] = ()
+    are_numbers: bool = False
 
     @classmethod
     def of(cls, column: "pandas.Series", which: str) -> Self:
@@ -51,10 +54,10 @@ class Dates(Column):
         InputError
             If a date is missing.
         """
-        times = _times(column, which)
+        times = _times(column, which, True)
         days = np.unique(days_since(times.min(), times))
         shown = tuple(name for name, period in PERIODS.items() if _shows(days, period))
-        return cls(str(times.min()), shown)
+        return cls(str(times.min()), shown, are_numbers=column.dtype.kind in NUMBERS)
 
     @property
     def n_coordinates(self) -> int:
@@ -66,7 +69,7 @@ class Dates(Column):
         return [*(PERIODS[period] for period in self.periods), *self.others]
 
     def read(self, column: "pandas.Series", which: str) -> Floats:
-        return days_since(np.datetime64(self.first), _times(column, which))
+        return days_since(np.datetime64(self.first), _times(column, which, self.are_numbers))
 
     def coordinates(self, values: Floats, deviations: Floats) -> Floats:
         days = values[:, 0]
@@ -105,23 +108,21 @@ def _shows(days: Floats, period: float) -> bool:
     return bool(days[-1] >= 2.0 * period and 2.0 * np.median(np.diff(days)) <= period)
 
 
-def _times(column: "pandas.Series", which: str) -> NDArray[Any]:
+def _times(column: "pandas.Series", which: str, numbers_allowed: bool) -> NDArray[Any]:
     """Return times without a zone, in microseconds; numbers are days since 1970-01-01."""
     import pandas
 
     missing = column.isna()
     if missing.any():
         raise InputError(
-            f"{which} has no date in {missing.sum():,} of {len(column):,} rows: leave these rows out (lmgp fit --drop), or the column."
+            f"{which} has no date in {missing.sum():,} of {len(column):,} rows: leave these rows out (lmgp fit "
+            "--drop), or the column."
         )
     whose = f"{which[0].upper()}{which[1:]} has dates; got"
     if column.dtype.kind in NUMBERS:
         days = column.to_numpy(dtype=np.float64)
-        if (wrong := np.abs(days) > days_since(EPOCH, LAST)).any():
-            raise InputError(
-                f"{whose} the number {days[wrong][0]:.15g}, and numbers are days since 1970-01-01. Write dates as "
-                "2020-01-31, or give days."
-            )
+        if (wrong := (np.abs(days) > days_since(EPOCH, LAST)) | (not numbers_allowed)).any():
+            raise InputError(f"{whose} the number {days[wrong][0]:.15g}. Write dates as 2020-01-31.")
         return times_after(EPOCH, days)
     if isinstance(column.dtype, pandas.PeriodDtype):
         column = column.dt.to_timestamp()

@@ -356,17 +356,24 @@ class GPRegressor(AdditiveGaussianProcess):
         return False
 
     def _chosen(
-        self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator
+        self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator, precisions: bool
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
         n_trend = trend.n_columns if trend.estimated else 0
-        recipe, selection, drawing = self._choice(rows, learned.kernel, learned.noise_variance, rng, n_trend)
+        of_learned = learned.kernel, learned.noise_variance
+        recipe, selection, drawing = self._choice(rows, *of_learned, rng, precisions, n_trend)
         if (self._asked_for or self._sample is not None) and selection.shortfall:
             warn(selection.shortfall, ToleranceWarning)
         stage("fitting", "fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{self._n_streamed or len(rows):,}")
         return recipe, drawing, selection
 
     def _choice(
-        self, rows: Rows, kernel: Kernel, noise_variance: float, rng: np.random.Generator, n_trend: int = 0
+        self,
+        rows: Rows,
+        kernel: Kernel,
+        noise_variance: float,
+        rng: np.random.Generator,
+        precisions: bool,
+        n_trend: int = 0,
     ) -> tuple[Recipe, Selection, np.random.Generator]:
         """Choose the recipe for a kernel, see `choose`."""
         n_streamed = self._n_streamed
@@ -379,7 +386,7 @@ class GPRegressor(AdditiveGaussianProcess):
         n_targets = rows.n_targets + n_trend
         problem = Problem(
             first, kernel, noise_variance, float(self.tolerance), n_predict, n_targets, n_streamed,
-            by_rows_left_out=self._by_rows_left_out(rows, kernel),
+            by_rows_left_out=self._by_rows_left_out(rows, kernel), precisions=precisions,
         )  # fmt: skip
         return choose(allowed, problem, rng)
 
@@ -438,7 +445,7 @@ class GPRegressor(AdditiveGaussianProcess):
         if kernel is fit.kernel:
             return heaviest
         assert fit.selection is not None  # of a recipe that was chosen
-        recipe, _, drawing = self._choice(rows, kernel, noise_variance, generator(fit.selection.seed))
+        recipe, _, drawing = self._choice(rows, kernel, noise_variance, generator(fit.selection.seed), fit.precisions)
         return recipe.posterior(kernel, noise_variance, rows, drawing)
 
     @property

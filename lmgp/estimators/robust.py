@@ -128,6 +128,8 @@ class _Fold:
     ----------
     rows : Rows
     held, others : ndarray of int
+    given : bool
+        Whether the weights of the rows are precisions, see `lmgp.data.Noise.of_observations`.
     process : ExactPosterior or NearestPosterior
         Of the other rows, weighted, with σ² as the noise variance.
     precisions : ndarray of shape (n,)
@@ -137,6 +139,7 @@ class _Fold:
     rows: Rows
     held: Indices
     others: Indices
+    given: bool
     process: ExactPosterior | NearestPosterior
     precisions: Floats
 
@@ -150,7 +153,7 @@ class _Fold:
             if kernel.can("metric")
             else ExactPosterior(kernel, rest, noise)
         )
-        return cls(rows, held, others, process, np.ones(len(rows)))
+        return cls(rows, held, others, rows.precisions, process, np.ones(len(rows)))
 
     @cached_property
     def predicted(self) -> Predicted:
@@ -159,7 +162,8 @@ class _Fold:
         if isinstance(process, NearestPosterior):
             process = process.with_neighbors(N_NEIGHBORS)
         means, variances = process.distribution(some.X)
-        return some, some.Y, means, np.sqrt(variances + process.noise.of_rows(some))[:, None], True
+        noise = process.noise.of_observations(some, self.given)
+        return some, some.Y, means, np.sqrt(variances + noise)[:, None], True
 
     def settled(self, degrees: float, variance: float, rounds: int) -> Self:
         """Go on with a σ² for some rounds over the others, which then tell the λ of those that are held."""
@@ -167,17 +171,20 @@ class _Fold:
         rest, noise = self.rows.take(others), Noise(variance)
         process = self.process.with_weights(_weights(rest, precisions[others]), noise)
         for _ in range(rounds):
-            precisions[others] = _precisions(rest, *process.leave_one_out(), precisions[others], noise, degrees)
+            scales = noise.of_observations(rest, self.given)
+            precisions[others] = _precisions(rest, *process.leave_one_out(), precisions[others], noise, scales, degrees)
             process = process.with_weights(_weights(rest, precisions[others]), noise)
         fold = replace(self, process=process, precisions=precisions)
         some, _, means, std, _ = fold.predicted
-        variances = np.square(std[:, 0]) - noise.of_rows(some)
-        precisions[self.held] = _precisions(some, means, variances, precisions[self.held], noise, degrees)
+        scales = noise.of_observations(some, self.given)
+        variances = np.square(std[:, 0]) - scales
+        precisions[self.held] = _precisions(some, means, variances, precisions[self.held], noise, scales, degrees)
         return fold
 
 
 def _joined(folds: Sequence[_Fold]) -> LeftOut:
-    return LeftOut.of([fold.predicted for fold in folds])
+    joined = LeftOut.of([fold.predicted for fold in folds])
+    return replace(joined, weights=None) if folds[0].given else joined
 
 
 def _densities(folds: Sequence[_Fold]) -> Floats:
@@ -194,10 +201,10 @@ def _weighted(rows: Rows, precisions: Floats) -> Rows:
 
 
 def _precisions(
-    rows: Rows, means: Floats, variances: Floats, precisions: Floats, noise: Noise, degrees: float
+    rows: Rows, means: Floats, variances: Floats, precisions: Floats, noise: Noise, scales: Floats, degrees: float
 ) -> Floats:
-    """Return the mean λ of rows that are predicted without themselves."""
-    errors, scales = rows.Y[:, 0] - means[:, 0], noise.of_rows(rows)
+    """Return the mean λ of rows that are predicted without themselves, with the noise variances `scales`."""
+    errors = rows.Y[:, 0] - means[:, 0]
     for _ in range(STEPS):
         own = noise.of_weighted_rows(_weighted(rows, precisions))
         share = own / (variances + own)  # of the error that remains where the row itself has a part

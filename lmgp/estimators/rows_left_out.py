@@ -35,7 +35,7 @@ def with_noise(fit: Any, wanted: NoiseName) -> Any:
     stage("noise", "fitting the noise by rows left out")
     parts = left_out(fit)
     if fit.robust is None:
-        return replace(fit, noises=observation_noises(parts, wanted))
+        return replace(fit, noises=observation_noises(parts, wanted, fit.precisions))
     noise, _ = ObservationNoise.fitted("auto", replace(LeftOut.of(parts), weights=None))
     alike, gain, error = fit.robust
     return replace(fit, noises=(alike.beside(noise, gain, error),), robust=None)
@@ -46,12 +46,16 @@ def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:
     stage("noise", "fitting the noise by rows left out")
     rows = fit.in_scale(sample.rows)
     part = (*fit.in_units(rows, *fit.posterior.without_each(rows)), True)
-    return replace(fit, noises=observation_noises([part], wanted))
+    return replace(fit, noises=observation_noises([part], wanted, fit.precisions))
 
 
-def observation_noises(parts: Sequence[Predicted], wanted: NoiseName) -> tuple[ObservationNoise, ...]:
-    """Return the noise of each target."""
-    return tuple(ObservationNoise.fitted(wanted, LeftOut.of(parts, j))[0] for j in range(parts[0][1].shape[1]))
+def observation_noises(
+    parts: Sequence[Predicted], wanted: NoiseName, precisions: bool = False
+) -> tuple[ObservationNoise, ...]:
+    """Return the noise of each target: rows count as often as weights say, and once where these are precisions."""
+    targets = (LeftOut.of(parts, j) for j in range(parts[0][1].shape[1]))
+    alike = (replace(one, weights=None) if precisions else one for one in targets)
+    return tuple(ObservationNoise.fitted(wanted, one)[0] for one in alike)
 
 
 def left_out(fit: Any) -> list[Predicted]:

@@ -296,7 +296,7 @@ class LogScale(Scale):
                 'Give transformer="log1p" (--target-transform log1p) for counts and amounts that may be zero, or leave '
                 "these rows out."
                 if self.shift == 0.0 and y[at] > -1.0
-                else "Leave these rows out, or give another transformer."
+                else "Leave these rows out, or give another transformer (on the command line, no --log)."
             )
             name, least = ("log1p", "greater than -1") if self.shift else ("log", "positive")
             raise InputError(f"transformer={name!r} needs targets that are {least}; got {y[at]:g} in row {at}. {cure}")

@@ -84,7 +84,8 @@ def kernel_table(
         pairs = zip(known / known.sum(), np.sqrt(known), strict=True)
     parts = [(_unless_nan(f"{share:.1%}"), _unless_nan(digits(deviation))) for share, deviation in pairs]
     names = [f"{label.name}, {label.unit}" if label.unit else label.name for label in shown]
-    columns = [("", "share of the variance", "standard deviation", *names)]
+    prior = "prior " if variances is None else ""  # which rows that lie near to each other do not show
+    columns = [("", f"share of the {prior}variance", f"{prior}standard deviation", *names)]
     spreads = [] if deviations is None else [_spread(label, deviations) for label in shown]
     if spreads:
         columns.append(("s.d.", "", "", *spreads))

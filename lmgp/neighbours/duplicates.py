@@ -29,7 +29,7 @@ def merged_copies(rows: Rows) -> Rows:
         In an order that shifts and other units of X and y leave as it is; without weights where all are 1.
     """
     order = steady_order(rows)
-    if rows.weights is not None and rows.counts is None:
+    if rows.precisions:
         return rows.take(order)
     own = () if rows.noise_variances is None else (rows.noise_variances,)
     starts = np.ones(len(order), dtype=bool)

@@ -19,16 +19,16 @@ from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
 from lmgp.columns.dates import Dates
 from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.grids import predicted
+from lmgp.grids import check_model, predicted
 from lmgp.io.geometry import has_geometry, without_geometry
 from lmgp.utils.columns import label
-from lmgp.utils.dates import EPOCH, days_since
+from lmgp.utils.dates import EPOCH, days_since, times_after
 
 AxesArray = NDArray[Any]  # of Axes
 
@@ -148,7 +148,7 @@ def two_axes_for(ax: Sequence[Axes] | AxesArray | None) -> AxesArray:
 
 def final_step(model: Any) -> Any:
     """Return a fitted model; of a pipeline its last step, of a model of a transformed target that of the target."""
-    check_is_fitted(model)
+    check_model(model)
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     return getattr(last, "regressor_", last)
 
@@ -170,7 +170,7 @@ def as_numbers(model: Any, X: Any) -> tuple[Any, list[int]]:
         for j, one in dates.items():
             days = one.read(table.iloc[:, j], label(table, "X", j))
             table.isetitem(j, days_since(EPOCH, np.datetime64(one.first)) + days)
-    return table, list(dates)
+    return table, list(dates) if hasattr(table, "iloc") else []
 
 
 def show_dates(axis: Axis) -> None:
@@ -197,7 +197,7 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
     InputError
         If the model or X have another number of columns, or there are no rows.
     """
-    check_is_fitted(model)
+    check_model(model)
     columns = "one input column" if n_columns == 1 else f"{n_columns} input columns"
     got = getattr(model, "n_features_in_", n_columns)
     if got != n_columns:
@@ -206,7 +206,7 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
     if X is None:
         raise InputError(f"{what} needs rows X of shape (n, {n_columns}), whose extent it shows; got none.")
     try:
-        rows: Floats = check_array(X, dtype=np.float64, input_name="X")
+        rows: Floats = check_array(as_numbers(model, X)[0], dtype=np.float64, input_name="X")
     except ValueError as error:
         raise InputError(f"{what} needs rows X of shape (n, {n_columns}), whose extent it shows. {error}") from error
     if rows.shape[1] != n_columns:
@@ -269,7 +269,9 @@ def target_name(y: Any) -> str:
     return "y" if name is None else plain(str(name))
 
 
-def predict(model: Any, rows: Floats, X: Any, include_noise: bool, level: float | None = None) -> tuple[Floats, ...]:
+def predict(
+    model: Any, rows: Floats, X: Any, dates: Sequence[int], include_noise: bool, level: float | None = None
+) -> tuple[Floats, ...]:
     """Predict means, standard deviations, and the ends of intervals of a level, at rows that are named as those of X.
 
     Raises
@@ -277,7 +279,9 @@ def predict(model: Any, rows: Floats, X: Any, include_noise: bool, level: float 
     InputError
         If the model has no such predictions.
     """
-    given = type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else rows
+    given: Any = type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else rows
+    for j in dates:
+        given.isetitem(j, times_after(EPOCH, rows[:, j]))
     try:
         return tuple(predicted(model, given, True, include_noise, level).values())
     except TypeError as error:

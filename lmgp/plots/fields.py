@@ -88,12 +88,12 @@ def band(
     >>> plots.band(model, X, np.sin(X[:, 0])).get_xlabel()
     'x'
     """
-    X, dates = as_numbers(model, X)
     rows = checked_rows(model, X, 1, "A band")
+    X, dates = as_numbers(model, X)
     checked_level(level)
     targets = None if y is None else _targets(y, len(rows))
     places = np.linspace(*extent(rows[:, 0], 0.05), _count(n_points))
-    mean, _, lower, upper = predict(model, places[:, None], X, include_noise, level)
+    mean, _, lower, upper = predict(model, places[:, None], X, dates, include_noise, level)
     ax = axes_for(ax)
     of = "new observations" if include_noise else "the function"
     ax.fill_between(places, lower, upper, color=FILL, alpha=0.45, linewidth=0, label=f"{100 * level:g}% of {of}")
@@ -154,11 +154,11 @@ def map(
     >>> [ax.get_title() for ax in plots.map(model, X, n_points=20)]
     ['mean', 's.d. of the function']
     """
-    X, dates = as_numbers(model, X)
     rows = checked_rows(model, X, 2, "A map")
+    X, dates = as_numbers(model, X)
     right, up = (np.linspace(*extent(column, 0.0), _count(n_points)) for column in rows.T)
     grid = np.stack(np.meshgrid(right, up), axis=-1).reshape(-1, 2)
-    mean, std = predict(model, grid, X, include_noise)
+    mean, std = predict(model, grid, X, dates, include_noise)
     axes = two_axes_for(ax)
     names = column_names(model, X, 2)
     titles = "mean", f"s.d. of {'new observations' if include_noise else 'the function'}"

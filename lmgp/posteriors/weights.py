@@ -23,7 +23,7 @@ from lmgp.utils.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
-from lmgp.utils.parallel import parallel_map
+from lmgp.utils.parallel import parallel_map, unless_abandoned
 
 # The most rows of a block within which what a map leaves out is drawn with its correlations.
 BLOCK = 1024
@@ -343,7 +343,7 @@ def accumulate(
     n_sums = 1 if arithmetic.accelerated else max(1, min(len(parts), torch.get_num_threads()))
 
     def sum_chunks(first: int) -> Statistics:
-        taken = (rows.take(part) for part in parts[first::n_sums])
+        taken = (rows.take(part) for part in unless_abandoned(parts[first::n_sums]))
         differences = (Rows(chunk.X - centre, chunk.Y, chunk.weights, chunk.noise_variances) for chunk in taken)
         return features.summed(differences, source, rows.n_targets, arithmetic)
 

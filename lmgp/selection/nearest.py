@@ -35,7 +35,7 @@ def number_of_rows(problem: Problem, most: int = NEIGHBOURS) -> int:
         The largest number that memory allows.
     """
     rows, noise = problem.rows.take(steady_order(problem.rows)), Noise(problem.noise_variance)
-    validation = Validation.of(rows, column_scales(rows), sampling(0, 2))
+    validation = replace(Validation.of(rows, column_scales(rows), sampling(0, 2)), precisions=problem.precisions)
     few, many = (min(number, most) for number in (FEW, NEIGHBOURS))
     nearest = NearestPosterior(problem.kernel, rows, noise, many, share=False, precision="float32")
     by_few, by_many = (validation.densities_by(nearest.with_neighbors(k), densities) for k in (few, many))
@@ -57,6 +57,7 @@ def gain_over_nearest(problem: Problem, recipe: Recipe, number: int, rng: np.ran
     """
     rows, noise = problem.rows.take(steady_sample(problem.rows, MOST_ROWS)), Noise(problem.noise_variance)
     validation = Validation.of(rows, column_scales(rows), sampling(0, 2), near=False)
+    validation = replace(validation, precisions=problem.precisions)
     posterior = recipe.posterior(problem.kernel, problem.noise_variance, rows, rng)
     nearest = NearestPosterior(problem.kernel, rows, noise, number, share=False, precision="float32")
     (here, _), (there, _) = (validation.densities_by(one, densities) for one in (posterior, nearest))

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Iterable
 
 from lmgp.errors import MemoryLimitError
+from lmgp.utils.parallel import unless_abandoned
 
 # Bytes of the feature matrix of one chunk. A larger one makes no matrix product faster, and above 32 MiB the C library
 # returns every buffer to the system, which takes as long as the features themselves.
@@ -23,7 +24,7 @@ if platform.libc_ver()[0] == "glibc":
 def chunks(n: int, n_columns: int, n_bytes: int | None = None) -> Iterable[slice]:
     """Cut n rows into slices whose float64 matrices of `n_columns` columns stay within `n_bytes` (`CHUNK_BYTES`)."""
     size = max(1, (n_bytes or CHUNK_BYTES) // (8 * n_columns))
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+    return unless_abandoned(slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def check_memory(

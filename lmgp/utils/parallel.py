@@ -8,10 +8,10 @@ holds it. Where nothing has loaded torch, as where near rows predict, it is BLAS
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -20,6 +20,9 @@ from lmgp.utils.lazy import torch
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+# Set where nobody waits for the tasks any more to which the calling thread belongs.
+_ABANDONED: ContextVar[threading.Event | None] = ContextVar("abandoned", default=None)
 
 
 class _BlasHolders:
@@ -123,8 +126,31 @@ def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> l
     with single_threaded_blas(), ThreadPoolExecutor(n_workers) as pool:
         if "torch" in sys.modules:
             _start_workers(pool, n_workers)
-        contexts = [copy_context() for _ in tasks]
-        return list(pool.map(lambda context, task: context.run(function, task), contexts, tasks))
+        abandoned = threading.Event()
+        token = _ABANDONED.set(abandoned)
+        try:
+            contexts = [copy_context() for _ in tasks]
+            return list(pool.map(lambda context, task: context.run(function, task), contexts, tasks))
+        except BaseException:  # Ctrl-C, too: leaving the pool waits for the tasks that have begun
+            abandoned.set()
+            raise
+        finally:
+            _ABANDONED.reset(token)
+
+
+def unless_abandoned(items: Iterable[Task]) -> Iterator[Task]:
+    """Yield items of a task, as long as somebody waits for it: after Ctrl-C, a task of many items ends at the next one.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        In the thread of the task, where nobody sees it.
+    """
+    abandoned = _ABANDONED.get()
+    for item in items:
+        if abandoned is not None and abandoned.is_set():
+            raise KeyboardInterrupt
+        yield item
 
 
 def ahead(items: Iterator[Result]) -> Iterator[Result]:

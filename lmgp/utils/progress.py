@@ -13,7 +13,7 @@ from threading import Event, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lmgp.errors import SILENT
+from lmgp.errors import SILENT, InputError
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -269,6 +269,8 @@ def shown(verbose: bool | int) -> Iterator[None]:
 
     What is shown already stays as it is.
     """
+    if isinstance(verbose, str):
+        raise InputError(f"verbose must be True, False, 1 or 2; got {verbose!r}.")
     if not verbose or _displayed() is not None:
         yield
         return

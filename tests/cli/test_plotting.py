@@ -215,7 +215,8 @@ def test_a_model_without_training_rows_has_no_importance(tmp_path: Path, monkeyp
 REFUSED = [
     ("plot model.lmgp --out nowhere/page.html", "there is no folder"),
     ("plot model.lmgp --out .", "is a folder"),
-    ("plot model.lmgp --out -", "A report is written to a file"),
+    ("plot model.lmgp --out -", "A report is an HTML file; give its name, such as report.html. Got '-'"),
+    ("plot model.lmgp --out page.pdf", "A report is an HTML file; give its name, such as report.html. Got 'page.pdf'"),
     ("plot model.lmgp --out model.lmgp", "model.lmgp is read, and would be replaced"),
     ("plot model.lmgp test.csv --out ./test.csv", "test.csv is read, and would be replaced"),
     ("score model.lmgp test.csv --report test.csv", "test.csv is read, and would be replaced"),

@@ -233,8 +233,8 @@ def test_rows_are_weighted_as_dense_algebra_does(
     def of_fold(held: np.ndarray, precision: np.ndarray, noise: float) -> LeftOut:
         kept = np.setdiff1d(np.arange(200), held)
         means, variances = dense(X[kept], y[kept], noise / (counts * precision)[kept], 0.0, X[held])
-        std, alone = np.sqrt(variances + noise), np.ones(len(held), dtype=bool)
-        return LeftOut(X[held], y[held], means, std, alone, weights[held] if weighted else None)
+        std, alone = np.sqrt(variances + noise / counts[held]), np.ones(len(held), dtype=bool)
+        return LeftOut(X[held], y[held], means, std, alone, None)
 
     def joined(parts: list[LeftOut]) -> LeftOut:
         return LeftOut(
@@ -253,11 +253,11 @@ def test_rows_are_weighted_as_dense_algebra_does(
             own = noise / (counts * precision)[kept]
             inverse = np.linalg.inv(covariance(X[kept], X[kept]) + np.diag(own))
             means, variances = left_out(inverse, y[kept], own)
-            of_kept = y[kept] - means, variances, noise / counts[kept], precision[kept], degrees, noise
-            precision[kept] = settled(*of_kept)
+            own = noise / counts[kept]
+            precision[kept] = settled(y[kept] - means, variances, own, precision[kept], degrees, own)
         after = of_fold(held, precision, noise)
-        of_held = y[held] - after.mean, after.std**2 - noise, noise / counts[held], precision[held], degrees, noise
-        precision[held] = settled(*of_held)
+        own = noise / counts[held]
+        precision[held] = settled(y[held] - after.mean, after.std**2 - own, own, precision[held], degrees, own)
         return precision, noise, after
 
     def densities(parts: list[LeftOut]) -> np.ndarray:

@@ -202,8 +202,8 @@ def test_a_model_that_keeps_no_rows_has_the_shares_that_fit_noted(tmp_path: Path
     assert str(lmgp.load(tmp_path / "model.lmgp")) == before
     given = FeaturizedGPRegressor(RandomFourierFeatures(20, random_state=0), kernel=GaussianKernel(2.0, 3.0))
     given.set_params(noise_variance=1.0).fit(X, Y).save(tmp_path / "given.lmgp")
-    shares = table_of(lmgp.load(tmp_path / "given.lmgp"))["share of the variance"]
-    assert shares == {"s.d.": "", "Gaussian": "75.0%", "noise": "25.0%"}  # prior variances
+    shares = table_of(lmgp.load(tmp_path / "given.lmgp"))["share of the prior variance"]
+    assert shares == {"s.d.": "", "Gaussian": "75.0%", "noise": "25.0%"}
 
 
 def test_shares_of_a_stream_are_those_of_its_rows() -> None:

@@ -110,3 +110,30 @@ def test_the_noise_of_rows_with_precisions_is_learned() -> None:
     known = np.mean((model.fit(X, y, sample_weight=weights).predict(NEW) - function(NEW)) ** 2)
     assert model.noise_variance_ == pytest.approx(0.09, rel=0.2)
     assert known < alike
+
+
+def precise() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows with normal errors of the variance 0.04/w."""
+    rng = np.random.default_rng(0)
+    X, w = rng.uniform(0.0, 4.0, (400, 1)), np.minimum(10.0 ** rng.uniform(-1.5, 0.5, 400), 1.0)
+    return X, np.sin(2.0 * X[:, 0]) + 0.2 / np.sqrt(w) * rng.normal(size=400), w
+
+
+def test_rows_left_out_have_the_noise_of_their_weights() -> None:
+    X, y, w = precise()
+    given = {"kernel": GaussianKernel(1.0), "noise_variance": 0.04}
+    weighted = ExactGPRegressor(**given).fit(X, y, sample_weight=w)
+    noisy = ExactGPRegressor(**given).fit(X, y, noise_variances=0.04 / w, center=weighted.center_)
+    np.testing.assert_allclose(weighted.loo_.std, noisy.loo_.std, rtol=1e-10)
+    counted = ExactGPRegressor(**given).fit(X, y, sample_weight=np.full(400, 2.0))  # which are rows twice
+    assert counted.loo_.std.min() >= 0.2
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", ["gaussian", "matern52"]])
+def test_errors_that_are_normal_for_their_weights_are_no_outliers(kernel: Any) -> None:
+    X, y, w = precise()
+    model = GPRegressor(kernel=kernel, average=False, random_state=0).fit(X, y, sample_weight=w)
+    assert model.noise_.name == "normal"
+    assert model.loo_.coverage(0.95) == pytest.approx(0.95, abs=0.03)
+    densities = model.learning_.chosen.alone if isinstance(kernel, list) else model.loo_.distribution.logpdf(y).mean()
+    assert densities > -0.7  # about −0.5; −3 if all rows had the noise of weight 1

@@ -59,10 +59,11 @@ def test_shares_and_deviations_are_of_the_variances_over_rows_and_of_the_noise()
 
 
 def test_without_rows_shares_are_of_the_prior_variances_where_all_terms_have_one() -> None:
-    assert cells(kernel_table(ROUGH + SMOOTH))["share of the variance"] == {"Matérn 1/2": "80.0%", "Gaussian": "20.0%"}
+    shares = cells(kernel_table(ROUGH + SMOOTH))["share of the prior variance"]
+    assert shares == {"Matérn 1/2": "80.0%", "Gaussian": "20.0%"}
     found = cells(kernel_table(ROUGH + LinearKernel()))
-    assert "share of the variance" not in found
-    assert found["standard deviation"] == {"Matérn 1/2": "1.41", "linear": ""}
+    assert "share of the prior variance" not in found
+    assert found["prior standard deviation"] == {"Matérn 1/2": "1.41", "linear": ""}
 
 
 def test_parameters_stand_in_the_line_of_their_column() -> None:
@@ -77,7 +78,7 @@ def test_parameters_stand_in_the_line_of_their_column() -> None:
     slopes = cells(kernel_table(LinearKernel(variance=[4.0, 0.25])))
     assert [slopes[name]["linear"] for name in ("x0", "x1")] == ["slope ±2", "slope ±0.5"]
     assert cells(kernel_table(GaussianKernel(2.0))).keys() == {
-        "share of the variance", "standard deviation", "each column",
+        "share of the prior variance", "prior standard deviation", "each column",
     }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from lmgp import (
     RandomFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.utils.parallel import ahead, parallel_map, single_threaded_blas
+from lmgp.utils.parallel import ahead, parallel_map, single_threaded_blas, unless_abandoned
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -127,6 +128,27 @@ def test_a_call_within_a_task_stays_in_its_thread(n_threads: int) -> None:
         pytest.skip("all tasks run in the calling thread")
     for outer, inner in parallel_map(threads, range(4)):
         assert inner == [outer] * 4
+
+
+def test_tasks_that_nobody_waits_for_end_at_their_next_item(n_threads: int) -> None:
+    """As after Ctrl-C, which is raised in the thread that waits."""
+    if n_threads == 1:
+        pytest.skip("all tasks run in the calling thread")
+    begun, items = threading.Event(), list[int]()
+
+    def task(number: int) -> None:
+        if number == 0:
+            begun.wait(10.0)
+            raise ValueError("stop")
+        for item in unless_abandoned(range(1000)):
+            items.append(item)
+            begun.set()
+            sleep(0.01)
+
+    with pytest.raises(ValueError, match="stop"):
+        parallel_map(task, [0, 1])
+    assert 0 < len(items) < 500
+    assert list(unless_abandoned("abc")) == ["a", "b", "c"]
 
 
 @pytest.mark.slow
