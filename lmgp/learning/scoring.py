@@ -100,16 +100,11 @@ class VecchiaObjective:
         value = self(free).value
         return value if math.isfinite(value) else -math.inf
 
-    def start_at(self, free: Floats) -> Floats:
-        """Look for the neighbours, and take the tails that errors have, where a climb starts; return that place.
-
-        A t has a smaller scale than the standard deviation of its errors: all variances begin by its square smaller.
-        """
+    def start_at(self, free: Floats) -> None:
+        """Look for the neighbours, and take the tails that errors have, where a climb starts."""
         self.likelihood.look_for_neighbours(self.space.kernel(free))
-        if not (self._tails and self.space.noise_variance(free) > LEAST_SCALE * self.space.units.variance):
-            return free
-        scale = self.likelihood.take_tails(self.space.form.kernel, self.space.logarithms(free))
-        return free + 2.0 * math.log(scale) * np.isin(self.space.kinds, ("variance", "noise"))
+        if self._tails and self.space.noise_variance(free) > LEAST_SCALE * self.space.units.variance:
+            self.likelihood.take_tails(self.space.form.kernel, self.space.logarithms(free))
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
@@ -152,9 +147,10 @@ class ExactObjective:
             return -math.inf
         return value + self.space.log_prior(free)[0]
 
-    def start_at(self, free: Floats) -> Floats:
-        """Look for the neighbours of the information, where a climb starts; return that place."""
-        return free if self.near is None else self.near.start_at(free)
+    def start_at(self, free: Floats) -> None:
+        """Look for the neighbours of the information, where a climb starts."""
+        if self.near is not None:
+            self.near.start_at(free)
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
@@ -222,7 +218,7 @@ class Climb:
         self.objective, self._damping = objective, FIRST
         self._secants: list[tuple[Floats, Floats]] = []  # steps, and by how much the gradient fell
         self._trusted = 0  # which of the two models
-        start = objective.start_at(np.clip(start, *objective.bounds.T))
+        objective.start_at(np.clip(start, *objective.bounds.T))
         self.free = np.clip(start, *objective.bounds.T)  # which the tails that were taken there may have moved
 
     @cached_property

@@ -144,26 +144,17 @@ class VecchiaLikelihood:
             (members,) = np.nonzero(levels == level)
             self._near[members] = self._earlier(scaled[: 2 ** (level + 1)], positions[members])
 
-    def take_tails(self, kernel: Kernel, free: Floats) -> float:
-        """Take the density of a t, with the degrees of freedom that are likeliest at one point, where it pays there.
-
-        Returns
-        -------
-        float
-            The scale of the t, in standard deviations of the errors; 1 of normal errors.
-        """
+    def take_tails(self, kernel: Kernel, free: Floats) -> None:
+        """Take the density of a t, with the degrees of freedom that are likeliest at one point, where it pays there."""
         errors = np.sqrt(self._errors(kernel, free)[1])
         known = errors > 0.0  # others have no factor
         if not known.any():
-            return 1.0
+            return
         errors, shares = errors[known], np.broadcast_to(self._shares[:, None], errors.shape)[known]
         normal = Student(scale=math.sqrt(np.average(np.square(errors), weights=shares)))
         student = Student.fitted(errors, shares)
         gain, error = mean_gain(normal.log_density(errors), student.log_density(errors), shares)
-        if not pays(gain, error, len(errors)):
-            student = Student()
-        self.student = Student(student.degrees)
-        return student.scale
+        self.student = Student(student.degrees) if pays(gain, error, len(errors)) else Student()
 
     def _among_all(self, scaled: Floats, positions: Indices) -> Indices:
         """Return the nearest rows before each position, all of which there are."""

@@ -125,17 +125,7 @@ def test_under_a_t_the_least_noise_is_larger(tails: bool) -> None:
     least = LEAST_SCALE if tails else LEAST_NOISE
     np.testing.assert_allclose(objective.bounds[space.kinds == "noise", 0], np.log(least))
     np.testing.assert_array_equal(objective.bounds[space.kinds != "noise"], space.bounds[space.kinds != "noise"])
-    if not tails:
-        np.testing.assert_array_equal(begun.free, space.median)
-        return
-    # All variances begin by the square of the scale of the t smaller: at the median, errors have a t of scale 1.
-    by = begun.free - space.median
-    assert np.all(by[space.kinds == "lengthscale"] == 0.0)
-    assert np.ptp(by[space.kinds != "lengthscale"]) == 0.0
-    likelihood = VecchiaLikelihood(rows, 120, 30, np.random.default_rng(0))
-    likelihood.look_for_neighbours(space.kernel(begun.free))
-    assert likelihood.take_tails(space.form.kernel, space.logarithms(begun.free)) == pytest.approx(1.0, rel=1e-6)
-    assert by[-1] < -0.5
+    np.testing.assert_array_equal(begun.free, space.median)
 
 
 def test_errors_are_normal_unless_tails_are_asked_for() -> None:
@@ -242,8 +232,8 @@ def test_a_step_that_gains_little_because_it_is_too_long_is_no_end() -> None:
         space, bounds = None, np.array([[-10.0, 10.0]])
         n_rows = 1
 
-        def start_at(self, free: Floats) -> Floats:
-            return free
+        def start_at(self, _: Floats) -> None:
+            pass
 
         def __call__(self, free: Floats) -> Point:
             value = -float(free @ free)
@@ -266,9 +256,8 @@ class Scripted:
     def __init__(self, *values: float) -> None:
         self.values, self.starts, self.calls, self.slope = list(values), 0, 0, 1.0
 
-    def start_at(self, free: Floats) -> Floats:
+    def start_at(self, _: Floats) -> None:
         self.starts += 1
-        return free
 
     def __call__(self, free: Floats) -> Point:
         self.calls += 1
@@ -287,8 +276,8 @@ class Quadratic:
         self.told = curvature if information is None else information
         self.space, self.bounds = None, np.tile([-bound, bound], (len(slope), 1))
 
-    def start_at(self, free: Floats) -> Floats:
-        return free
+    def start_at(self, _: Floats) -> None:
+        pass
 
     def __call__(self, free: Floats) -> Point:
         self.calls += 1
@@ -485,8 +474,8 @@ def test_the_evidence_of_a_quadratic_likelihood_is_its_integral_over_the_prior(
     centre, precision = spaces[0].median + 0.3 * rng.normal(size=k), root @ root.T + 0.1 * np.eye(k)
 
     class Quadratic(ExactObjective):
-        def start_at(self, free: Floats) -> Floats:
-            return free
+        def start_at(self, free: Floats) -> None:
+            pass
 
         def __call__(self, free: Floats) -> Point:
             prior, slope = self.space.log_prior(free)
