@@ -29,9 +29,13 @@ TIMEOUT = 3600  # seconds a cell
 
 def execute(notebook, folder):
     """Run a notebook in a folder, by this interpreter, whatever kernels are installed."""
-    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
+    manager = AsyncKernelManager(
+        kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[])
+    )
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, km=manager, timeout=TIMEOUT, resources=resources).execute(cleanup_kc=True)
+    NotebookClient(notebook, km=manager, timeout=TIMEOUT, resources=resources).execute(
+        cleanup_kc=True
+    )
 
 
 def tidy(notebook):
@@ -46,9 +50,15 @@ def tidy(notebook):
         count += 1
         timed = cell.source.startswith(SECONDS)
         cell.execution_count = None if timed else count
-        cell.outputs = [] if timed else [kept(output, count) for output in joined(cell.outputs)]
+        cell.outputs = (
+            [] if timed else [kept(output, count) for output in joined(cell.outputs)]
+        )
     notebook.metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "kernelspec": {
+            "display_name": "Python 3",
+            "language": "python",
+            "name": "python3",
+        },
         "language_info": {"name": "python"},
     }
     return notebook
@@ -58,9 +68,16 @@ def joined(outputs):
     """Join what was printed in parts, and leave out what a last line returns that is only an address."""
     found = []
     for output in outputs:
-        if found and output.output_type == found[-1].output_type == "stream" and output.name == found[-1].name:
+        if (
+            found
+            and output.output_type == found[-1].output_type == "stream"
+            and output.name == found[-1].name
+        ):
             found[-1].text += output.text
-        elif not (set(output.get("data", ())) == {"text/plain"} and " at 0x" in output.data["text/plain"]):
+        elif not (
+            set(output.get("data", ())) == {"text/plain"}
+            and " at 0x" in output.data["text/plain"]
+        ):
             found.append(output)
     return found
 
@@ -73,7 +90,9 @@ def kept(output, count):
         output.execution_count = count
     if "data" in output:
         output.metadata = {}
-        output.data = {kind: value for kind, value in output.data.items() if kind in KEPT}
+        output.data = {
+            kind: value for kind, value in output.data.items() if kind in KEPT
+        }
         if "image/png" in output.data:
             output.data["text/plain"] = "<Figure>"
             output.data["image/png"] = small(output.data["image/png"])
@@ -83,12 +102,16 @@ def kept(output, count):
 def small(png):
     """Return an image, in base64, in 256 colours."""
     image, drawn = Image.open(io.BytesIO(base64.b64decode(png))), io.BytesIO()
-    image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(drawn, "png", optimize=True)
+    image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+        drawn, "png", optimize=True
+    )
     return base64.b64encode(drawn.getvalue()).decode()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK")
     paths = parser.parse_args().notebooks or sorted(FOLDER.glob("*.ipynb"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)

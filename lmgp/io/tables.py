@@ -534,7 +534,7 @@ def _not_numeric(where: str, offending: dict[str, tuple[str, str, str]], decimal
         return DatasetError(f"{where}: not numeric: {got}; if these are decimal commas, say so (--decimal ,).")
     dates = "dates as the days since the first one, " if any(map(reads_as_date, fields)) else ""
     return DatasetError(
-        f"{where}: not numeric: {got}; encode them as numbers, {dates}or choose the inputs with --columns."
+        f"{where}: not numeric: {got}; encode them as numbers, {dates}or use other columns (--columns, --target)."
     )
 
 
