@@ -180,7 +180,7 @@ def test_beside_a_trend_a_weighted_row_is_left_out_as_it_is_forgotten() -> None:
         without = copy.copy(model).forget(X[[i]], y[[i]], sample_weight=weights[[i]])
         mean, std = without.predict(X[[i]], return_std=True)
         np.testing.assert_allclose(model.loo_.mean[i], mean[0], rtol=1e-8)
-        np.testing.assert_allclose(model.loo_.std[i], np.hypot(std[0], 0.003**0.5), rtol=1e-8)
+        np.testing.assert_allclose(model.loo_.std[i], np.hypot(std[0], (0.003 / weights[i]) ** 0.5), rtol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["featurized", "spectral"])

@@ -220,11 +220,11 @@ FUNCTIONS: dict[str, list[Case]] = {
         ),
         (lambda: lmgp.predict_areas(EXACT, geopandas.GeoSeries([None])), "Areas must be polygons; got None"),
         (lambda: lmgp.predict_areas(EXACT, SQUARE, n_points=2.5), "n_points must be a positive integer; got 2.5"),
-        (lambda: lmgp.predict_areas(None, SQUARE), "not an estimator"),
+        (lambda: lmgp.predict_areas(None, SQUARE), "A fitted model comes first; got a NoneType"),
         (lambda: lmgp.predict_areas(lmgp.ExactGPRegressor(), SQUARE), "not fitted yet"),
     ],
     "lmgp.predict_grid": [
-        (lambda: lmgp.predict_grid(None, {}), "not an estimator"),
+        (lambda: lmgp.predict_grid(None, {}), "A fitted model comes first; got a NoneType"),
         (lambda: lmgp.predict_grid(lmgp.ExactGPRegressor(), AXES), "not fitted yet"),
         (lambda: lmgp.predict_grid(EXACT, None), "axes is a dictionary with an axis of each column, .*; got None"),
         (lambda: lmgp.predict_grid(EXACT, {}), "missing are x0, x1"),
