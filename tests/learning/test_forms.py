@@ -10,7 +10,7 @@ from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.kernels.composite import SumKernel
 from lmgp.learning.engine import Settings, forms_of
-from lmgp.learning.forms import AUTO, PARTS, SEASONAL, WITH_CATEGORIES, Ard, Form, declared_free, make_form
+from lmgp.learning.forms import AUTO, PARTS, SEASONAL, WITH_CATEGORIES, Ard, Form, declared_free, make_form, names_of
 
 
 def forms(kernel: Any, ard: Ard, n_inputs: int, **settings: Any) -> tuple[Form, ...]:
@@ -160,3 +160,7 @@ class TestDeclaredFree:
     def test_without_bounds_nothing_is_free(self, kernel: GaussianKernel) -> None:
         form = declared_free(kernel)
         assert form.n_free == len(form.kernel.theta) == 0
+
+
+def test_spaces_around_signs_are_no_part_of_a_name() -> None:
+    assert names_of("matern12 + matern32 * periodic", 1, False) == ("matern12+matern32*periodic",)
