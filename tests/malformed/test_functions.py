@@ -229,7 +229,7 @@ FUNCTIONS: dict[str, list[Case]] = {
         (lambda: lmgp.predict_grid(EXACT, None), "axes is a dictionary with an axis of each column, .*; got None"),
         (lambda: lmgp.predict_grid(EXACT, {}), "missing are x0, x1"),
         (lambda: lmgp.predict_grid(EXACT, AXES | {"z": 0.0}), "no column 'z' for the grid; known: x0, x1"),
-        (lambda: lmgp.predict_grid(EXACT, AXES | {"x1": "a"}), "Column 1 of X is not numeric: could not convert string to float: 'a'"),
+        (lambda: lmgp.predict_grid(EXACT, AXES | {"x1": "a"}), "could not convert string to float: 'a'"),
         (lambda: lmgp.predict_grid(EXACT, AXES | {"x1": [np.nan, 1.0]}), r"without repetition; got \[nan, 1\.0\]"),
         (lambda: lmgp.predict_grid(EXACT, AXES, level=2), "between 0 and 1; got 2"),
         (lambda: lmgp.predict_grid(EXACT, AXES, x="q"), "x: the model has no column 'q'"),
