@@ -129,8 +129,8 @@ def _times(column: "pandas.Series", which: str, numbers_allowed: bool) -> NDArra
     texts = (field for field in column.unique() if isinstance(field, str))
     if wrong := next((text for text in texts if not reads_as_date(text)), None):
         raise InputError(
-            f"{whose} {wrong!r}. Write them as 2020-01-31, or as 2020-01-31T12:00; text that is no date is said to be "
-            "one of categories, columns={...: 'category'}."
+            f"{whose} {wrong!r}. Write them as 2020-01-31, or as 2020-01-31T12:00. If the column has categories, say "
+            "so: columns={...: 'category'}."
         )
     try:
         return times_of(column)

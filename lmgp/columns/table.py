@@ -480,6 +480,6 @@ def _kind(column: "pandas.Series") -> str:
     counts = known.value_counts()
     if any(reads_as_number(word.replace(",", "")) for word in counts.index):
         return "number"
-    # Of dates with some other text among them, reading says so.
+    # Where some of the texts are no dates, the reading of dates names them.
     of_dates = sum(count for word, count in counts.items() if reads_as_date(word))
     return "date" if 2 * of_dates > len(known) else "category"

@@ -173,18 +173,6 @@ class BlockForest(Forest):
     def _plant(self, rows: Rows) -> Blocks:
         return Blocks.planted(self.plan, rows)
 
-    def make_features(self) -> None:
-        """Make the features of all rows, where they are not there, as after a model was loaded."""
-        for part in self.parts:
-            _ = part.mapped
-
-    def features(self, places: Indices) -> Tensor:
-        """Return the features of the rows at some places, shape (..., D); where they are not there, of these alone."""
-        if all("mapped" in vars(part) for part in self.parts):
-            return self.gathered("mapped", places)
-        some, index = np.unique(places, return_inverse=True)
-        return self.plan.mapped(self.take(some).X)[torch.from_numpy(index.reshape(places.shape))]
-
     def gathered(self, name: str, places: Indices) -> Tensor:
         """Return what an attribute of the parts has of the rows at some places, of the shape of these and more axes."""
         values: list[Tensor] = [getattr(part, name) for part in self.parts]

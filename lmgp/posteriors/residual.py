@@ -102,8 +102,6 @@ class ResidualPosterior(Posterior):
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
         means, variances = np.empty((len(X), self._combination.shape[1])), np.empty(len(X)) if variance else None
         points = tree_points(self.kernel, X)
-        if len(X) * self.n_neighbors > self.n_rows:
-            self._forest.make_features()
 
         def solve(part: slice) -> None:
             near = self._forest.query(points[part], self.n_neighbors)[1]
@@ -170,7 +168,7 @@ class ResidualPosterior(Posterior):
             ψ.
         """
         own = self._forest.plan.mapped(X)
-        mapped, targets = self._forest.features(near), self._forest.gathered("targets", near)
+        mapped, targets = (self._forest.gathered(name, near) for name in ("mapped", "targets"))
         shared = torch.cat((mapped @ mapped.mT, mapped @ own[:, :, None]), dim=-1)
         weights, reduction = self._weigh(near, X, shared)
         remaining, of_targets = own - _sums(weights, mapped), _sums(weights, targets)

@@ -21,7 +21,7 @@ from lmgp.utils.lazy import torch
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# Set where nobody waits for the tasks any more to which the calling thread belongs.
+# Set when nobody waits any more for the task that the calling thread works on.
 _ABANDONED: ContextVar[threading.Event | None] = ContextVar("abandoned", default=None)
 
 

@@ -1,7 +1,5 @@
 """A global map with local residuals: against dense algebra, and against the exact process where it is that."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,7 +14,6 @@ from lmgp import (
     OrthogonalFourierFeatures,
     ResidualGPRegressor,
     TaylorFeatures,
-    load,
 )
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.metrics import kl_divergence
@@ -131,16 +128,3 @@ class TestRefused:
         X, y, T = draw(50)
         with pytest.raises(InputError, match="Compare with ExactGPRegressor"):
             ResidualGPRegressor(NystroemFeatures(10), **GIVEN).fit(X, y).predict(T, return_error=True)
-
-
-def test_after_loading_few_predictions_make_the_features_of_their_near_rows_alone(tmp_path: Path) -> None:
-    X = np.random.default_rng(0).uniform(size=(200, 2))
-    model = ResidualGPRegressor(NystroemFeatures(10), 5, kernel=MaternKernel(0.3), noise_variance=0.01)
-    model.fit(X, np.sin(6.0 * X[:, 0])).save(tmp_path / "model.lmgp")
-    loaded = load(tmp_path / "model.lmgp")
-    (part,) = loaded._fitted.posterior._forest.parts
-    some = loaded.predict(X[:7], return_std=True)
-    assert "mapped" not in vars(part)
-    np.testing.assert_allclose(some, model.predict(X[:7], return_std=True), rtol=1e-10)
-    np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=1e-10)
-    assert "mapped" in vars(part)
