@@ -203,7 +203,7 @@ def write_geotiff(grid: "xarray.Dataset", path: PathLike) -> None:
         _check_even(str(name), grid[name].values)
     bands = np.concatenate([of.values.reshape(-1, grid.sizes[up], grid.sizes[across]) for of in grid.values()])
     places = list(product(*(grid[name].values for name in others)))
-    names = [", ".join([str(name), *map(_named, others, place)]) for name in grid for place in places]
+    names = [", ".join([str(name), *map(_band_name, others, place)]) for name in grid for place in places]
     coordinates = {"y": grid[up].values, "x": grid[across].values}
     raster = xarray.DataArray(bands, coordinates, ("band", "y", "x"), attrs={"long_name": names})
     system = grid.attrs.get("crs", "EPSG:4326" if grid[across].attrs.get("units") == "degrees_east" else None)
@@ -419,7 +419,7 @@ def _within(name: str, values: Any) -> Any:
     return values
 
 
-def _named(name: Any, value: Any) -> str:
+def _band_name(name: Any, value: Any) -> str:
     """Return what a band is called by a value of a further column, such as day=3 or day=2020-01-31."""
     return f"{name}={np.datetime_as_string(value, 'auto') if isinstance(value, np.datetime64) else value}"
 

@@ -128,7 +128,7 @@ class _Fold:
     ----------
     rows : Rows
     held, others : ndarray of int
-    given : bool
+    has_precisions : bool
         Whether the weights of the rows are precisions, see `lmgp.data.Noise.of_observations`.
     process : ExactPosterior or NearestPosterior
         Of the other rows, weighted, with σ² as the noise variance.
@@ -139,7 +139,7 @@ class _Fold:
     rows: Rows
     held: Indices
     others: Indices
-    given: bool
+    has_precisions: bool
     process: ExactPosterior | NearestPosterior
     precisions: Floats
 
@@ -162,7 +162,7 @@ class _Fold:
         if isinstance(process, NearestPosterior):
             process = process.with_neighbors(N_NEIGHBORS)
         means, variances = process.distribution(some.X)
-        noise = process.noise.of_observations(some, self.given)
+        noise = process.noise.of_observations(some, self.has_precisions)
         return some, some.Y, means, np.sqrt(variances + noise)[:, None], True
 
     def settled(self, degrees: float, variance: float, rounds: int) -> Self:
@@ -171,12 +171,12 @@ class _Fold:
         rest, noise = self.rows.take(others), Noise(variance)
         process = self.process.with_weights(_weights(rest, precisions[others]), noise)
         for _ in range(rounds):
-            scales = noise.of_observations(rest, self.given)
+            scales = noise.of_observations(rest, self.has_precisions)
             precisions[others] = _precisions(rest, *process.leave_one_out(), precisions[others], noise, scales, degrees)
             process = process.with_weights(_weights(rest, precisions[others]), noise)
         fold = replace(self, process=process, precisions=precisions)
         some, _, means, std, _ = fold.predicted
-        scales = noise.of_observations(some, self.given)
+        scales = noise.of_observations(some, self.has_precisions)
         variances = np.square(std[:, 0]) - scales
         precisions[self.held] = _precisions(some, means, variances, precisions[self.held], noise, scales, degrees)
         return fold
@@ -184,7 +184,7 @@ class _Fold:
 
 def _joined(folds: Sequence[_Fold]) -> LeftOut:
     joined = LeftOut.of([fold.predicted for fold in folds])
-    return replace(joined, weights=None) if folds[0].given else joined
+    return replace(joined, weights=None) if folds[0].has_precisions else joined
 
 
 def _densities(folds: Sequence[_Fold]) -> Floats:

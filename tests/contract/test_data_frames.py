@@ -265,3 +265,17 @@ def test_sparse_columns_of_categories_are_refused_with_the_cure(name: str) -> No
     encoded = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
     with pytest.raises((ValueError, TypeError), match=r"sparse_output=False|toarray"):
         make_pipeline(encoded, make(name)).fit(df, y)
+
+
+def test_a_series_is_no_table() -> None:
+    frame = pd.DataFrame({"a": np.linspace(0.0, 1.0, 12), "b": np.linspace(1.0, 3.0, 12)})
+    model = ExactGPRegressor(GaussianKernel(1.0), 0.1).fit(frame, frame["a"])
+    for X in (frame["a"], frame.iloc[0]):
+        with pytest.raises(ValueError, match=r"Expected 2D array|Expected a 2-dimensional container"):
+            model.predict(X)
+
+
+def test_text_says_nothing_of_what_is_shown() -> None:
+    frame = pd.DataFrame({"a": np.linspace(0.0, 1.0, 12)})
+    with pytest.raises(InputError, match="verbose must be True, False, 1 or 2; got 'yes'"):
+        ExactGPRegressor(GaussianKernel(1.0), 0.1).fit(frame, frame["a"], verbose="yes")
