@@ -1,10 +1,11 @@
 """The same every time: what `GPRegressor()` predicts where nothing but chance or the units have changed.
 
 Fits to the first split of each set: the rows as they are; in another order; columns and y in other units, with y
-moved; another `random_state`; one thread in place of two; and four fits that draw other rows to learn from, and others
-that are left out, which no parameter of a model does. Each is fitted in a process of its own.
+moved; another `random_state`; one thread in place of two; the columns in another order; and four fits that draw other
+rows to learn from, and others that are left out, which no parameter of a model does. Each is fitted in a process of its
+own.
 
-    python benchmarks/sameness.py [--data-dir DIR] [--sets NAME ...] [--draws 0 1 2 3 4 5 6 7 8]
+    python benchmarks/sameness.py [--data-dir DIR] [--sets NAME ...] [--draws 0 1 2 3 4 5 6 7 8 9]
     python benchmarks/sameness.py --redraw  # the table alone, from the results
 
 Writes benchmarks/results/sameness.json after every fit, and the table in docs/learning_measured.md.
@@ -21,7 +22,7 @@ from common import RESULTS, timed, write, write_table
 from quality import SETS, load
 from threadpoolctl import threadpool_limits
 
-CHANGES = "as they are", "another order", "other units", "another random_state", "one thread"
+CHANGES = "as they are", "another order", "other units", "another random_state", "one thread", "other columns first"
 DRAWS = *CHANGES, *(f"other samples, {seed}" for seed in range(1, 5))
 RESULT = "result: "
 
@@ -34,6 +35,9 @@ def changed(X, y, X_test, y_test, number):
     if number == 2:
         scales = np.geomspace(1e-3, 1e3, X.shape[1])
         return scales * X, 7.0 * y + 40.0 * y.std(), scales * X_test, 7.0 * y_test + 40.0 * y.std()
+    if number == 5:
+        columns = np.random.default_rng(1).permutation(X.shape[1])
+        return X[:, columns], y, X_test[:, columns], y_test
     return X, y, X_test, y_test
 
 

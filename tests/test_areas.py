@@ -1,5 +1,6 @@
 """Tables of geopandas: points that are fitted and predicted, and averages over areas."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, load, predict_areas, predict_grid
 from lmgp.areas import lattice
 from lmgp.cli import main
-from lmgp.errors import InputError
+from lmgp.errors import ColumnWarning, InputError
 from lmgp.grids import write_geotiff
 
 GIVEN: dict[str, Any] = {"noise_variance": 0.1, "noise": "normal"}
@@ -43,6 +44,17 @@ def test_points_in_degrees_are_places_on_the_sphere() -> None:
     np.testing.assert_array_equal(model.predict(frame), by_hand.predict(table))
     np.testing.assert_array_equal(model.predict(table), by_hand.predict(table))
     assert str(model.columns_).startswith("longitude, latitude  places on the sphere")
+
+
+def test_points_that_may_be_degrees_and_do_not_say_so_are_warned_of() -> None:
+    frame, y = wells(None)
+    model = GPRegressor(kernel=GaussianKernel([1.0, 1.0, 5.0]), **GIVEN)
+    with pytest.warns(ColumnWarning, match=r"no reference system .* give X.set_crs\('EPSG:4326'\)"):
+        model.fit(frame, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame)
+        model.fit(frame.set_geometry(frame.geometry.scale(100.0, 100.0, origin=(0.0, 0.0))), y)
 
 
 def test_points_of_a_projection_are_two_columns(tmp_path: Path) -> None:

@@ -117,6 +117,12 @@ class Columns:
         found = cls(*_with_place(columns, names, metric, reading.rotate), names or _unnamed(n_inputs))
         if crs is not None:
             found = replace(found, crs=crs.to_string())
+        elif table is not X and metric != "sphere" and np.all(np.abs(X.total_bounds) <= (180.0, 90.0, 180.0, 90.0)):
+            warn(
+                "The points have no reference system and are read as places on a plane, but all are within ±180 and "
+                "±90, as degrees are. If they are degrees, give X.set_crs('EPSG:4326').",
+                ColumnWarning,
+            )
         if found.is_plain and not given and table is X:
             return None
         found._tell(frame, columns, reading.missing)

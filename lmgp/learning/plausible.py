@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from lmgp.data import Floats
+from lmgp.data import Floats, Indices
 from lmgp.learning.search import Optimum
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.utils.parallel import parallel_map
@@ -49,10 +49,13 @@ def plausible_kernels(
     Stochastic Kinetic Models*, Statistics and Computing 25, 2015, section 3: powers of the weights.
     """
     n_pairs = max(1, min(MOST_DRAWS, ROWS_OF_DRAWS // optima[0].objective.n_rows) // (2 * len(optima)))
-    roots = [np.linalg.cholesky(one.information).astype(np.float64) for one in optima]
-    drawn = [
-        (*pair, offset) for pair in zip(optima, roots, strict=True) for offset in _offsets(len(pair[1]), n_pairs, rng)
-    ]
+    drawn: list[tuple[Optimum, Indices, Floats, Floats]] = []
+    for optimum in optima:
+        information = optimum.information
+        # Of another order of the columns, the same number is drawn for a parameter: they are in the order of values.
+        order = np.lexsort((np.diag(information), optimum.free))
+        root = np.linalg.cholesky(information[np.ix_(order, order)]).astype(np.float64)
+        drawn += [(optimum, order, root, offset) for offset in _offsets(len(order), n_pairs, rng)]
     moved = parallel_map(lambda draw: _weighed(*draw), drawn)
     logarithms = np.array([logarithm for _, logarithm in moved])
     best = int(np.argmax(logsumexp(logarithms.reshape(len(optima), -1), axis=1)))
@@ -70,12 +73,14 @@ def _offsets(k: int, n_pairs: int, rng: np.random.Generator) -> Floats:
     return np.concatenate((np.zeros((1, k)), drawn, -drawn))
 
 
-def _weighed(optimum: Optimum, root: Floats, offset: Floats) -> tuple[Optimum, float]:
-    """Move off an optimum, by the Cholesky factor of its information.
+def _weighed(optimum: Optimum, order: Indices, root: Floats, offset: Floats) -> tuple[Optimum, float]:
+    """Move off an optimum, by the Cholesky factor of the information of its parameters in an order.
 
     Return the logarithm of the posterior density there over that of the proposal, too.
     """
-    free = np.clip(optimum.free + np.linalg.solve(root.T, offset), *optimum.objective.bounds.T)
+    free = optimum.free.copy()
+    free[order] += np.linalg.solve(root.T, offset)
+    free = np.clip(free, *optimum.objective.bounds.T)
     moved = optimum._replace(free=free)
     proposal = np.log(np.diag(root)).sum() - 0.5 * (offset @ offset + len(free) * np.log(2.0 * np.pi))
     return moved, optimum.objective.value(free) - proposal

@@ -7,7 +7,7 @@ import numpy as np
 
 from lmgp.data import Indices, Rows, sampling
 from lmgp.errors import InputError
-from lmgp.neighbours.placement import place_keys
+from lmgp.neighbours.placement import column_order, place_keys
 
 # What becomes of rows with equal X: they are kept, averaged, or copies of X and y are dropped.
 Duplicates = Literal["keep", "average", "drop"]
@@ -45,13 +45,14 @@ def steady_order(rows: Rows) -> Indices:
     """Return an order of rows in which those of another order, or with other units of X and y, come alike.
 
     They come by y, which rotations of X do not change either, and those of equal y by
-    `lmgp.neighbours.placement.place_keys`.
+    `lmgp.neighbours.placement.place_keys`, of the columns in an order that theirs leaves alike.
     """
     by_last = np.argsort(rows.Y[:, -1])
     if np.all(np.diff(rows.Y[by_last, -1]) > 0.0):  # which alone tells them apart
         return by_last
     weights, own = (() if of_rows is None else (of_rows,) for of_rows in (rows.weights, rows.noise_variances))
-    return np.lexsort((*weights, place_keys(rows.X), *own, *rows.Y.T))
+    places = rows.X[:, column_order(map(np.unique, rows.X.T))]
+    return np.lexsort((*weights, place_keys(places), *own, *rows.Y.T))
 
 
 def steady_sample(rows: Rows, number: int) -> Indices:

@@ -1,5 +1,7 @@
 """Where rows are: their places, the centroids that cover them, and rows of small cells gathered in one."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from lmgp.data import Floats, Indices, Noise, Rows
@@ -31,11 +33,28 @@ def place_keys(X: Floats) -> Floats:
     keys = np.zeros(len(X))
     shares = np.random.default_rng(0).uniform(0.5, 1.5, (X.shape[1], 1))
     for column, share in zip(X.T, shares, strict=True):
-        half = 0.5 * column  # so that no difference overflows
-        extent = half.max() - half.min()
-        if extent > 0.0:
-            keys += share * ((half - half.min()) / extent)
+        keys += share * _in_extent(column)
     return keys
+
+
+def column_order(columns: Iterable[Floats]) -> Indices:
+    """Return the order of columns by the means of what is in them, which their own order, shifts and units leave alike.
+
+    Columns whose means are equal but for rounding stay as they come.
+
+    Parameters
+    ----------
+    columns : iterable of ndarray of shape (n,)
+    """
+    return np.argsort([np.round(_in_extent(column).mean(), 9) for column in columns], kind="stable")
+
+
+def _in_extent(column: Floats) -> Floats:
+    """Return where each value is between the least, 0, and the largest, 1; 0 where all are equal."""
+    half = 0.5 * column  # so that no difference overflows
+    half -= half.min()
+    extent = half.max()
+    return half / extent if extent > 0.0 else half
 
 
 def distinct_places(X: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:

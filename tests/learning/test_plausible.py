@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-from lmgp import MaternKernel
+from lmgp import GPRegressor, MaternKernel
 from lmgp.data import Rows
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
@@ -76,10 +76,11 @@ def test_a_draw_has_the_posterior_density_over_that_of_its_proposal(draw_from: D
     rows = problem(draw_from)
     one = optimum(rows, "matern12+gaussian")
     proposal = multivariate_normal(one.free, np.linalg.inv(one.information))
-    root = np.linalg.cholesky(one.information)
+    order = np.array([2, 0, 1, *range(3, len(one.free))])
+    root = np.linalg.cholesky(one.information[np.ix_(order, order)])
     for offset in 0.3 * np.random.default_rng(0).normal(size=(3, len(one.free))):
-        moved, logarithm = plausible._weighed(one, root, offset)
-        np.testing.assert_allclose(root.T @ (moved.free - one.free), offset, atol=1e-10)
+        moved, logarithm = plausible._weighed(one, order, root, offset)
+        np.testing.assert_allclose(root.T @ (moved.free - one.free)[order], offset, atol=1e-10)
         covariance = moved.hyperparameters[0](rows.X) + moved.hyperparameters[1] * np.eye(len(rows))
         density = multivariate_normal(np.zeros(len(rows)), covariance).logpdf(rows.Y[:, 0])
         expected = density + one.space.log_prior(moved.free)[0] - proposal.logpdf(moved.free)
@@ -183,3 +184,14 @@ def test_draws_without_a_cholesky_factor_have_no_weight(draw_from: Draw, monkeyp
     _, kernels = plausible_kernels([one], np.random.default_rng(0))
     assert len(kernels) > 1
     assert all(each.kernel.lengthscale <= longest for each in kernels)
+
+
+@pytest.mark.parametrize("n", [15, 60])
+def test_the_order_of_columns_makes_no_difference(draw_from: Draw, n: int) -> None:
+    X, y = draw_from(MaternKernel([1.0, 3.0, 9.0]), n, noise=0.05, d=3)
+    columns, places = [2, 0, 1], np.random.default_rng(0).normal(size=(20, 3))
+    mean, std = GPRegressor(average=True, noise="normal").fit(X, y).predict(places, return_std=True)
+    again = GPRegressor(average=True, noise="normal").fit(X[:, columns], y)
+    of_again = again.predict(places[:, columns], return_std=True)
+    np.testing.assert_allclose(of_again, (mean, std), rtol=1e-6, atol=1e-8)
+    assert len(again.kernels_) > 1

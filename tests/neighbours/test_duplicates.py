@@ -73,6 +73,14 @@ def test_rows_with_noise_variances_of_their_own_are_copies_if_these_are_equal_to
     assert merged.weights.tolist() == [2.0, 1.0]
 
 
+def test_rows_with_equal_y_have_an_order_that_the_order_of_columns_leaves_alike() -> None:
+    X, y = rows(40)[0] ** 2, np.zeros(40)
+    columns = np.arange(X.shape[1])[::-1]
+    merged, other = merged_copies(Rows(X, y)), merged_copies(Rows(X[:, columns], y))
+    np.testing.assert_array_equal(other.X, merged.X[:, columns])
+    assert X.shape[1] > 1
+
+
 def test_rows_without_copies_have_an_order_of_their_own() -> None:
     X, y = rows(10)
     merged, other = merged_copies(Rows(X, y, np.ones(10))), merged_copies(Rows(X[::-1] + 3.0, 2.0 * y[::-1]))

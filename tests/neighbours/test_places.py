@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lmgp.neighbours.placement import distinct_places, place_keys
+from lmgp.neighbours.placement import column_order, distinct_places, place_keys
 
 
 def test_each_place_comes_once_with_the_weights_of_its_rows() -> None:
@@ -25,6 +25,15 @@ def test_the_order_of_places_is_that_of_any_order_shift_and_units(d: int) -> Non
     np.testing.assert_array_equal(distinct_places(again)[0], places)
     units, shift = 10.0 ** rng.uniform(-5, 5, d), 100.0 * np.ptp(X, axis=0)
     np.testing.assert_allclose(distinct_places(units * (again + shift))[0] / units - shift, places, atol=1e-9)
+
+
+def test_columns_come_by_their_means_in_any_order_and_units() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(60, 4)) ** np.array([1.0, 2.0, 3.0, 0.5])
+    columns, units, shift = rng.permutation(4), 10.0 ** rng.uniform(-5, 5, 4), rng.normal(size=4)
+    assert column_order(X.T).tolist() == [2, 1, 0, 3]
+    assert columns[column_order((units * (X[rng.permutation(60)] + shift))[:, columns].T)].tolist() == [2, 1, 0, 3]
+    assert column_order([np.array([0.0, 0.3, 0.6]), np.array([0.0, 3.0, 6.0]), np.zeros(3)]).tolist() == [2, 0, 1]
 
 
 def test_constant_columns_and_values_at_the_end_of_the_range() -> None:

@@ -18,6 +18,10 @@ def test_the_same_rows_of_a_grid_are_nearer_in_all_units() -> None:
     np.testing.assert_array_equal(np.argsort(squares), np.argsort(in_units))
 
 
-def test_one_row_is_moved_as_it_is_among_others() -> None:
-    points = np.random.default_rng(0).normal(size=(50, 7))
-    np.testing.assert_array_equal(told_apart(points[3:4]), told_apart(points)[3:4])
+def test_points_are_moved_alike_in_any_order_of_rows_and_columns() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.integers(0, 4, (50, 7)) * np.geomspace(0.1, 10.0, 7)
+    rows, columns = rng.permutation(50), rng.permutation(7)
+    again = told_apart(points[np.ix_(rows, columns)])
+    np.testing.assert_allclose(again - told_apart(points)[np.ix_(rows, columns)], 0.0, atol=4e-15)
+    assert np.abs(again - points[np.ix_(rows, columns)]).max() > 1e-10
