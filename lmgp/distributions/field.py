@@ -87,6 +87,7 @@ class ScaleField:
         """
         from lmgp.features.nystroem import NystroemFeatures  # here, for predictions do without torch
         from lmgp.kernels.stationary import MaternKernel
+        from lmgp.neighbours.placement import column_order
 
         inputs = _inputs(X, mean, std)
         centre, unit = inputs.mean(axis=0), inputs.std(axis=0)
@@ -97,8 +98,9 @@ class ScaleField:
         n_landmarks = min(LANDMARKS, -(-len(errors) // ROWS_OF_EACH))
         counts = np.ones(len(errors)) if weights is None else weights
         places = np.round(scaled, DIGITS) + 0.0  # without the sign of zeros
-        map_of_places = NystroemFeatures(n_landmarks, kernel=MaternKernel(1.0), random_state=0).fit(places)
-        landmarks, student = map_of_places.landmarks_, Student.fitted(errors, weights)
+        order = column_order(places.T)  # in which columns of any order have the same landmarks
+        map_of_places = NystroemFeatures(n_landmarks, kernel=MaternKernel(1.0), random_state=0).fit(places[:, order])
+        landmarks, student = map_of_places.landmarks_[:, np.argsort(order)], Student.fitted(errors, weights)
         lengthscales = [math.sqrt(scaled.shape[1]) * multiple for multiple in LENGTHSCALES]
         modes = parallel_map(
             lambda lengthscale: _Basis.of(scaled, counts, landmarks, lengthscale).mode(errors, student), lengthscales

@@ -95,6 +95,14 @@ def test_the_scale_of_a_row_does_not_know_its_own_error() -> None:
     assert field.log_scale(*columns)[7] > of_changed[7]
 
 
+def test_the_scale_field_is_the_same_for_columns_in_another_order() -> None:
+    X, _, errors = varying(800, 4.0)
+    of_process = np.sin(X[:, 0]), np.full(800, 2.0)
+    of_each = [ScaleField.fitted(columns, *of_process, errors, None) for columns in (X**2, X[:, ::-1] ** 2)]
+    np.testing.assert_allclose(of_each[0][2], of_each[1][2], atol=1e-8)
+    np.testing.assert_array_equal(of_each[0][0].landmarks[:, [1, 0, 2, 3]], of_each[1][0].landmarks)
+
+
 def test_copies_whose_predictions_differ_by_rounding_are_one_place() -> None:
     X, _, errors = varying(800, 4.0)
     rng, copies = np.random.default_rng(5), np.arange(800) % 600
