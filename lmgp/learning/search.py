@@ -19,6 +19,7 @@ from lmgp.learning.screening import end_with_shared_lengthscales, screened
 from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, Space, Units
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.vecchia import VecchiaLikelihood
+from lmgp.utils.linalg import ROUNDING
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import tried_kernel
 
@@ -45,6 +46,8 @@ STRONG_EVIDENCE, HOPELESS = 3.0, 10.0
 # Below this noise variance, in variances of y, summits of the exact likelihood may be far apart, and a climb ends where
 # a rough part has what a smooth one explains better. Then it is climbed where parts share their lengthscales, too.
 LITTLE_NOISE = 1e-3
+# At most this number of rows is factorised together where predictions are from nearest rows.
+MOST_TOGETHER = 4096
 
 
 class Optimum(NamedTuple):
@@ -128,7 +131,12 @@ class Search:
             end = end_with_shared_lengthscales(samples[0], space, start)
             if climb.objective.value(end) > climb.at.value:
                 climb = self._climbed(space, samples, end)
-        free, objective, value = climb.free, climb.objective, climb.value / climb.objective.n_rows
+        objective, value = climb.objective, climb.value / climb.objective.n_rows
+        # Vecchia's likelihood factorises few rows at a time, and predictions more.
+        diagonal = climb.space.kernel(climb.free).diagonal(self.rows.X)
+        least = ROUNDING * min(len(self.rows), MOST_TOGETHER) * diagonal.max() / self.units.variance
+        is_low = (climb.space.kinds == "noise") & (np.exp(climb.free) < least)
+        free = np.where(is_low, math.log(least), climb.free) if is_low.any() else climb.free
         trial = Trial(
             form.name, form.ard and n_own != 0, len(free), objective.name, objective.n_rows, objective.n_neighbors,
             value, objective.standard_error(climb.at.terms), seconds=perf_counter() - begin, n_own=n_own or 0,

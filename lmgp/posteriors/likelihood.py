@@ -11,6 +11,7 @@ from lmgp.kernels.derivatives import Pullback
 from lmgp.posteriors.base import repetitions
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.linalg import ROUNDING
 
 
 def log_likelihood(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
@@ -139,7 +140,8 @@ def _factorised(covariance: Tensor, noise: Tensor, y: Tensor) -> tuple[Tensor, T
     noisy = covariance.clone()
     noisy.diagonal().add_(noise)
     factor, info = torch.linalg.cholesky_ex(noisy)
-    if info != 0 or not torch.isfinite(factor.diagonal()).all():
+    least = ROUNDING * len(y) * noisy.diagonal().max()  # of the squares of pivots, in any order of the rows
+    if info != 0 or not (factor.diagonal().square() > least).all():  # or not a number
         raise NumericalError("The covariance has no Cholesky factor in float64.")
     targets = y.reshape(len(y), -1)
     coefficients = torch.cholesky_solve(targets, factor)

@@ -1,17 +1,19 @@
 """Choosing by measurement: the cheapest candidate that is near enough to the exact GP on probes."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import NamedTuple, Self
 
+from lmgp.errors import NumericalError
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors.base import Posterior
 from lmgp.selection.candidates import APPROXIMATION, Candidate, Problem
 from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.probes import Probes
-from lmgp.utils.progress import tried_model
+from lmgp.utils.progress import silent, tried_model
 from lmgp.utils.trials import Trials, aligned
 
 # A divergence is within the tolerance if it is so with this number of standard errors added. Divergences have heavy
@@ -228,7 +230,11 @@ def tried(
 ) -> RecipeTrial:
     """Compare a candidate with the exact predictions."""
     start = perf_counter()
-    means, variance = build(candidate).distribution(probes.X)
+    try:
+        with silent():  # what is to be warned about, the model that is chosen says
+            means, variance = build(candidate).distribution(probes.X)
+    except NumericalError:  # its noise is too small for float64: others may do
+        return tried_model(_trial(candidate, math.inf, 0.0, len(probes.X), perf_counter() - start))
     found = kl_divergence(means[:, 0], variance + noise_variance, probes.mean, probes.variance + noise_variance)
     trial = _trial(candidate, *probes.mean_and_error(found), len(found), perf_counter() - start)
     return tried_model(trial)

@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from lmgp.errors import DuplicateRowsWarning, InputError
 from lmgp.learning import engine
 from lmgp.learning.record import Learned
 from lmgp.learning.space import LEAST_NOISE
+from lmgp.utils.linalg import ROUNDING
 
 Floats = NDArray[np.float64]
 
@@ -205,3 +207,24 @@ class TestTargets:
         y[3] = bad
         with pytest.raises(ValueError, match="y contains"):
             learn(X, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "nlpd"), [(800, -12.0), (2500, -10.0)])
+def test_a_smooth_function_without_noise(n: int, nlpd: float) -> None:
+    X = 2.0 * np.random.default_rng(0).uniform(size=(n + 500, 3))
+    y = np.sin(3.0 * X[:, 0]) + X[:, 1] * X[:, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = GPRegressor().fit(X[:n], y[:n])
+        predicted = model.predict_distribution(X[n:])
+    assert -predicted.logpdf(y[n:]).mean() - np.log(y.std()) < nlpd
+    assert model.noise_variance_ >= LEAST_NOISE * np.var(y[:n]) * (1.0 - 1e-9)
+
+
+def test_learned_noise_is_above_the_rounding_of_its_kernel() -> None:
+    X = np.random.default_rng(0).uniform(size=(600, 2))
+    y = (X[:, 1] - X[:, 0] ** 2) ** 2 + X[:, 0]
+    found = learn(X, y, likelihood="vecchia")
+    assert found.noise_variance >= ROUNDING * 600 * found.kernel.diagonal(X).max() * (1.0 - 1e-9)
+    ExactGPRegressor(found.kernel, found.noise_variance).fit(X[::-1], y[::-1])

@@ -1,5 +1,7 @@
 """The exact likelihood and its gradient, against dense algebra, finite differences and GPyTorch."""
 
+import math
+
 import gpytorch
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from lmgp.gpytorch import to_gpytorch
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import ProductKernel
 from lmgp.posteriors.likelihood import ExactLikelihood, log_density, log_likelihood
+from lmgp.utils.linalg import ROUNDING
 from tests.dense import log_likelihood_and_gradient
 
 L = np.array([0.7, 1.3, 2.0])
@@ -149,6 +152,15 @@ def test_the_density_and_its_derivative_equal_numerical_ones() -> None:
 def test_a_covariance_without_a_factor_is_an_error_and_nothing_is_added() -> None:
     with pytest.raises(NumericalError):
         log_density(torch.ones((3, 3), dtype=torch.float64), -0.1 * torch.ones(3), torch.ones(3, dtype=torch.float64))
+
+
+def test_a_covariance_that_has_a_factor_by_chance_is_an_error() -> None:
+    covariance = torch.ones(400, 400, dtype=torch.float64)
+    y = torch.from_numpy(np.random.default_rng(0).normal(size=400))
+    rounding = 400 * ROUNDING
+    assert math.isfinite(log_density(covariance, torch.full((400,), 4.0 * rounding, dtype=torch.float64), y)[0])
+    with pytest.raises(NumericalError, match="no Cholesky factor in float64"):
+        log_density(covariance, torch.full((400,), 0.25 * rounding, dtype=torch.float64), y)
 
 
 def test_noise_that_a_correction_would_drown_is_an_error_that_names_what_works() -> None:

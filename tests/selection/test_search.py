@@ -1,11 +1,13 @@
 """Choosing among candidates: which are tried, and which is taken."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from lmgp import GaussianKernel, GPRegressor
+from lmgp.errors import NumericalError
 from lmgp.metrics import kl_divergence
 from lmgp.selection import choose
 from lmgp.selection.candidates import TRIED, Candidate, Problem
@@ -97,6 +99,18 @@ class TestNoneWithinTheTolerance:
         assert choice.method == "b"
         assert selection.chosen.kl == pytest.approx(0.1)
         assert sum(trial.chosen for trial in selection) == 1
+
+
+def test_a_candidate_without_a_factor_in_float64_is_not_taken() -> None:
+    def refused(_: np.ndarray) -> np.ndarray:
+        raise NumericalError("The noise variance is too small.")
+
+    bench = Bench()
+    given = [bench.candidate("a", 32, 1.0, refused), bench.candidate("b", 32, 2.0, 0.5)]
+    choice, selection = bench.select(given)
+    assert choice.method == "b"
+    assert [trial.kl for trial in selection] == [math.inf, pytest.approx(0.5)]
+    assert Selection.from_json(selection.to_json()) == selection
 
 
 def test_the_record_says_what_was_asked_for() -> None:
