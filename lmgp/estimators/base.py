@@ -166,12 +166,13 @@ class Fit:
         Raises
         ------
         InputError
-            If a file of an earlier version has not got them.
+            If it has none.
         """
         if self.sums is None:
             raise InputError(
-                "This model was saved by an earlier version of lmgp, without its sums: rows are neither added to it "
-                "nor taken out. Fit it again."
+                "This model has no sums, so that rows are neither added to it nor taken out: GPRegressor keeps the sums "
+                "of chunks, and those of nearest rows, and files of earlier versions have none. Fit a regressor by "
+                "itself, such as SpectralGPRegressor, or the model again."
             )
         return self.sums
 

@@ -53,6 +53,7 @@ def observation_noises(
     parts: Sequence[Predicted], wanted: NoiseName, precisions: bool = False
 ) -> tuple[ObservationNoise, ...]:
     """Return the noise of each target: rows count as often as weights say, and once where these are precisions."""
+    wanted = "auto" if wanted == "robust" else wanted  # of rows that could not be weighted
     targets = (LeftOut.of(parts, j) for j in range(parts[0][1].shape[1]))
     alike = (replace(one, weights=None) if precisions else one for one in targets)
     return tuple(ObservationNoise.fitted(wanted, one)[0] for one in alike)

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
@@ -146,7 +147,7 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
     @property
     def sums_(self) -> ModeSums:
         """The statistics of all rows."""
-        sums = self._state("sums_").sums
+        sums = self._state("sums_").known_sums
         assert isinstance(sums, ModeSums)  # of this recipe
         return sums
 
@@ -217,19 +218,19 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         """
         check_is_fitted(self)
         fit, sums, start = self._state(), self.sums_, perf_counter()
-        own = sums.statistics.shared_noise is None
-        given = fit.noise_variance if own else None
-        learned = learn_from_sums(sums, fit.kernel, given, max_memory_gib=self.max_memory_gib)
+        statistics, given = sums.settled.statistics, fit.noise_variance if sums.statistics.shared_noise is None else None
+        units = np.diag(np.append(1.0 / fit.scales, np.ones(len(statistics.cross) - len(fit.scales))))
+        scaled = replace(sums.settled, statistics=statistics.combined(units))
+        learned = learn_from_sums(scaled, fit.kernel, given, max_memory_gib=self.max_memory_gib)
         several = any(one.value.ndim for one in learned.kernel.parameters if one.name.endswith("lengthscale"))
-        n_free, missing, n = len(learned.kernel.theta) + (given is None), float("nan"), sums.n_rows
+        n_free, n = len(learned.kernel.theta) + (given is None), sums.n_rows
         trial = Trial(
             type(learned.kernel).__name__, several, n_free, "modes", n, 0,
-            learned.log_marginal_likelihood / sums.targets.n, 0.0, missing, missing, missing, perf_counter() - start,
-            chosen=True,
+            learned.log_marginal_likelihood / sums.targets.n, seconds=perf_counter() - start, chosen=True,
         )  # fmt: skip
         changed = replace(
             fit, kernel=learned.kernel, noise_variance=learned.noise_variance,
-            learning=Learning((trial,), n, 0, trial.seconds),
+            learning=Learning((trial,), n, 0, trial.seconds), average=(), variances=None,
         )  # fmt: skip
         self._fitted = changed.with_sums(sums.with_kernel(learned.kernel, Noise(learned.noise_variance))).solved
         return self

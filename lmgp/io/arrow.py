@@ -168,14 +168,14 @@ def _paths(given: Sequence[PathLike]) -> list[Path]:
     for one in given:
         path = as_path(one)
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.suffix in FORMATS and file.is_file())
+            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and file.is_file())
             shown = [file for file in inside if not file.name.startswith((".", "_"))]
             if not shown:
                 raise DatasetError(f"{path} has no file that ends in {SUFFIXES}; name another folder.")
             paths += shown
         elif not path.exists():
             raise DatasetError(f"{path} does not exist; give the path of a Parquet or Arrow file, or of a folder.")
-        elif path.suffix not in FORMATS:
+        elif path.suffix.lower() not in FORMATS:
             raise DatasetError(
                 f"{path} is no Parquet or Arrow file by its name: expected one that ends in {SUFFIXES}. Of a CSV file, "
                 "read chunks by pandas.read_csv(..., chunksize=100_000)."

@@ -18,7 +18,6 @@ from matplotlib.font_manager import fontManager
 from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array
 
 from lmgp.columns.dates import Dates
@@ -27,6 +26,7 @@ from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.grids import check_model, predicted
 from lmgp.io.geometry import has_geometry, without_geometry
+from lmgp.metrics.scorers import end_of
 from lmgp.utils.columns import label
 from lmgp.utils.dates import EPOCH, days_since, times_after
 
@@ -147,10 +147,10 @@ def two_axes_for(ax: Sequence[Axes] | AxesArray | None) -> AxesArray:
 
 
 def final_step(model: Any) -> Any:
-    """Return a fitted model; of a pipeline its last step, of a model of a transformed target that of the target."""
+    """Return the model at the end of pipelines and searches, and of a model of a transformed target that of the target."""
     check_model(model)
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    return getattr(last, "regressor_", last)
+    last = end_of(model)
+    return end_of(getattr(last, "regressor_", last))
 
 
 def as_numbers(model: Any, X: Any) -> tuple[Any, list[int]]:

@@ -14,6 +14,7 @@ from lmgp import (
     GaussianKernel,
     GPRegressor,
     NearestNeighborsGPRegressor,
+    NystroemFeatures,
     PeriodicKernel,
 )
 from lmgp.data import Rows, sampling
@@ -115,6 +116,10 @@ def test_kernels_without_near_rows_are_served(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(base, "robust_rows", lambda *_: pytest.fail("too many rows are weighted"))
     with pytest.raises(MemoryLimitError, match="max_memory_gib"):
         ExactGPRegressor(kernel, noise="robust", max_learning_rows=20, max_memory_gib=1e-4).fit(X, y)
+    given = {"kernel": kernel, "noise_variance": 0.01, "max_memory_gib": 1e-4}
+    by_map = FeaturizedGPRegressor(NystroemFeatures(20, random_state=0), **given)
+    not_weighted, chosen = (clone(by_map).set_params(noise=noise).fit(X, y) for noise in ("robust", "auto"))
+    assert str(not_weighted.noise_) == str(chosen.noise_)
 
 
 def test_rows_left_out_decide() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel, SpectralGPRegressor
+from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, SpectralGPRegressor
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.posteriors import toeplitz, variance
 from tests.conftest import counts_and_noises
@@ -195,6 +195,27 @@ class TestOutgrown:
         with pytest.warns(ToleranceWarning, match=r"or another kernel: .*Fit again"):
             model.relearn()
         assert model.noise_variance_ < 0.01
+
+    def test_several_targets_have_units_of_their_own(self) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.uniform(0.0, 20.0, (300, 1))
+        y = np.sin(X) + 0.1 * rng.normal(size=(300, 2))
+        models = [
+            SpectralGPRegressor(1e-3, kernel="matern52", ard=False, room=1.5).fit(X, y * units).relearn()
+            for units in (1.0, [20.0, 30.0])
+        ]
+        (mean, std), (of_units, std_of_units) = (model.predict(X[:50], return_std=True) for model in models)
+        np.testing.assert_allclose(of_units, mean * [20.0, 30.0], rtol=0.01, atol=0.1)
+        np.testing.assert_allclose(std_of_units, std * [20.0, 30.0], rtol=0.02)
+        assert models[1].noise_variances_ == pytest.approx([4.0, 9.0], rel=0.3)
+
+    def test_a_chosen_model_without_sums_says_so(self) -> None:
+        X = np.random.default_rng(0).uniform(0.0, 20.0, (1500, 1))
+        chosen = GPRegressor(kernel=MaternKernel(1.5), noise_variance=0.1, methods=["spectral"])
+        model = chosen.fit(X, np.sin(X[:, 0])).model_
+        for call in (lambda: model.sums_, model.relearn, lambda: model.update(X[:5], X[:5, 0])):
+            with pytest.raises(InputError, match=r"has no sums.*Fit a regressor by itself, such as SpectralGPRegressor"):
+                call()
 
 
 class TestMerge:

@@ -65,6 +65,13 @@ def test_a_model_knows_the_columns_and_the_weights(arrow: Any, tmp_path: Path) -
     np.testing.assert_allclose(found, whole.predict(X[:9], return_std=True), rtol=0, atol=1e-9)
 
 
+def test_endings_may_have_capitals(arrow: Any, tmp_path: Path) -> None:
+    write(arrow, tmp_path / "rows.parquet", table(arrow))
+    (tmp_path / "rows.parquet").rename(tmp_path / "ROWS.PARQUET")
+    for path in (tmp_path, tmp_path / "ROWS.PARQUET"):
+        assert lmgp.io.open_dataset(path, target="y").n_rows == 100
+
+
 def test_a_null_is_named_by_chunk_and_row(arrow: Any, tmp_path: Path) -> None:
     values = [None if i == 65 else float(i) for i in range(100)]
     write(arrow, tmp_path / "rows.parquet", table(arrow, a=values))

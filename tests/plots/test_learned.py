@@ -73,6 +73,13 @@ def test_importance_of_a_model_of_a_transformed_target_is_that_of_its_regressor(
     np.testing.assert_allclose(bars(plots.importance(model)), np.sort(model.regressor_.importance_))
 
 
+def test_importance_of_a_pipeline_within_a_transformed_target_is_that_of_its_last_step() -> None:
+    X, y = rows()
+    steps = make_pipeline(StandardScaler(), ExactGPRegressor(GaussianKernel(2.0), noise_variance=0.1))
+    model = TransformedTargetRegressor(steps, func=np.exp, inverse_func=np.log).fit(X, y)
+    np.testing.assert_allclose(bars(plots.importance(model)), np.sort(model.regressor_[-1].importance_))
+
+
 def test_what_has_no_importance_is_refused() -> None:
     X, y = rows()
     given = {"kernel": GaussianKernel(), "noise_variance": 0.1}
