@@ -172,8 +172,7 @@ class Rows:
         """The weighted mean of each target, shape (t,): to the last digit the same in any order of the rows."""
         if self.weights is None:
             return np.sort(self.Y, axis=0).mean(axis=0)
-        means: Floats = np.sort(self.weights[:, None] * self.Y, axis=0).sum(axis=0) / np.sort(self.weights).sum()
-        return means
+        return np.sort(self.weights[:, None] * self.Y, axis=0).sum(axis=0) / np.sort(self.weights).sum()
 
 
 # Rows that had no part in their prediction, their y, means and standard deviations with noise, of shape (m, t), and

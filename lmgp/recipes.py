@@ -369,8 +369,26 @@ def checked_box(given: ArrayLike | None, n_inputs: int) -> tuple[Floats, Floats]
     return box[0], box[1]
 
 
+class OfNearRows(AdditiveRecipe):
+    """A recipe whose sums are the rows themselves, of which the nearest predict."""
+
+    @abstractmethod
+    def _plan(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> NearestPlan | ResidualPlan:
+        """Say how near rows predict, and fit what the plan has of rows."""
+
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
+        assert sample.rows is not None  # a model is made of some rows
+        return NearestSums.over(self._plan(kernel, noise_variance, sample.rows, rng), sample.rows.take(slice(0)))
+
+    def condition(  # noqa: D102
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[NearestSums, Posterior]:
+        sums = NearestSums.over(self._plan(kernel, noise_variance, rows, rng), rows)
+        return sums, sums.posterior(combination)
+
+
 @dataclass(frozen=True)
-class Nearest(AdditiveRecipe):
+class Nearest(OfNearRows):
     """The nearest rows of each row, which rows near each other share where that pays, unless `share` is False."""
 
     n_neighbors: int = NEIGHBORS
@@ -388,23 +406,13 @@ class Nearest(AdditiveRecipe):
         """Say whether a pass is needed before rows are kept: none is."""
         return False
 
-    def _over(self, kernel: Kernel, noise_variance: float, rows: Rows) -> NearestSums:
+    def _plan(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> NearestPlan:
         settings = self.n_neighbors, self.max_memory_gib, self.share, self.device, self.precision
-        return NearestSums.over(NearestPlan(kernel, Noise(noise_variance), *settings), rows)
-
-    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
-        assert sample.rows is not None  # a model is made of some rows
-        return self._over(kernel, noise_variance, sample.rows.take(slice(0)))
-
-    def condition(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
-    ) -> tuple[NearestSums, Posterior]:
-        sums = self._over(kernel, noise_variance, rows)
-        return sums, sums.posterior(combination)
+        return NearestPlan(kernel, Noise(noise_variance), *settings)
 
 
 @dataclass(frozen=True)
-class Residual(AdditiveRecipe):
+class Residual(OfNearRows):
     """A map for the long part of the kernel, and the nearest rows for what it leaves out."""
 
     features: Any = None
@@ -426,13 +434,3 @@ class Residual(AdditiveRecipe):
     def _plan(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> ResidualPlan:
         sizes = self.n_neighbors, self.block_size, self.max_memory_gib
         return ResidualPlan.fitted(kernel, rows, Noise(noise_variance), self._features, rng, *sizes)
-
-    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
-        assert sample.rows is not None  # a model is made of some rows
-        return NearestSums.over(self._plan(kernel, noise_variance, sample.rows, rng), sample.rows.take(slice(0)))
-
-    def condition(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
-    ) -> tuple[NearestSums, Posterior]:
-        sums = NearestSums.over(self._plan(kernel, noise_variance, rows, rng), rows)
-        return sums, sums.posterior(combination)

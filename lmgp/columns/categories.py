@@ -77,8 +77,7 @@ class Categories(Column):
         So the root of the mean square of the standard deviations, in which lengthscales are learned, is what it is of
         numbers at these distances.
         """
-        corners: Floats = np.sqrt(0.5 * self.n_levels) * helmert(self.n_levels).T
-        return corners
+        return np.sqrt(0.5 * self.n_levels) * helmert(self.n_levels).T
 
     def values(self, coordinates: Floats) -> Floats:
         place = np.argmax(coordinates[:, :-1] @ self._corners.T, axis=1)

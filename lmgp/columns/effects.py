@@ -86,8 +86,7 @@ def residuals(rows: Rows, others: Indices, settings: Settings) -> Floats:
     )
     learned = learn_rows(some, settings)
     posterior = NearestPosterior(learned.kernel, rest, Noise(learned.noise_variance), NEIGHBORS, share=False)
-    left: Floats = y - posterior.leave_one_out()[0][:, 0]
-    return left
+    return y - posterior.leave_one_out()[0][:, 0]
 
 
 def effects(left: Floats, codes: Indices, n_levels: int, order: Indices) -> Effects:

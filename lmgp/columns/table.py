@@ -375,8 +375,7 @@ def columns_of(model: Any) -> Columns | None:
     end = end_of(model)
     for inner in (getattr(end, "estimators_", [None])[0], getattr(end, "regressor_", None)):
         end = end if inner is None else end_of(inner)
-    found: Columns | None = getattr(end, "columns_", None)
-    return found
+    return getattr(end, "columns_", None)
 
 
 def _with_place(

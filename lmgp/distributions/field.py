@@ -204,8 +204,7 @@ class _Basis:
 def _covariance(left: Floats, right: Floats, lengthscale: float) -> Floats:
     """Return Matérn's kernel of smoothness 3/2 and variance 1, shape (n, m)."""
     r = np.minimum(cdist(left, right) * (math.sqrt(3.0) / lengthscale), 1e3)  # where it is zero
-    covariance: Floats = (1.0 + r) * np.exp(-r)
-    return covariance
+    return (1.0 + r) * np.exp(-r)
 
 
 def _inputs(X: Floats, mean: Floats, std: Floats) -> Floats:

@@ -186,19 +186,16 @@ class ObservationNoise(Trials[NoiseTrial]):
         if len(rows.y) < FEWEST_ROWS:
             return too_few(len(rows.y)), np.empty(0)
         errors, log_std = rows.errors, np.log(rows.std)
-        tried = [cls(), cls(Student.fitted(errors, rows.weights))]
-        log_scales = [np.zeros(1)] * 2
+        pairs = [(cls(), np.zeros(1)), (cls(Student.fitted(errors, rows.weights)), np.zeros(1))]
         varying = None
         if wanted != "student":
             varying = ScaleField.fitted(rows.X, rows.mean, rows.std, errors, rows.weights)
         if varying is not None:
-            local, student, of_field = varying
-            tried.append(cls(student, local))
-            log_scales.append(of_field)
-        pairs = list(zip(tried, log_scales, strict=True))
+            local, student, log_scales = varying
+            pairs.append((cls(student, local), log_scales))
         densities = [one.student.log_density(errors * np.exp(-each)) - each - log_std for one, each in pairs]
-        taken = len(tried) - 1 if wanted != "auto" else 0
-        for i in range(taken + 1, len(tried)):
+        taken = len(pairs) - 1 if wanted != "auto" else 0
+        for i in range(taken + 1, len(pairs)):
             gain, error = mean_gain(densities[taken], densities[i], rows.weights)
             taken = i if pays(gain, error, len(rows.y), i - taken) else taken
         trials = []
@@ -207,10 +204,11 @@ class ObservationNoise(Trials[NoiseTrial]):
             alone, regions = (_mean(densities[i], rows, some) for some in (rows.alone, ~rows.alone))
             gain, error = mean_gain(densities[i - 1], densities[i], rows.weights) if i else (math.nan, math.nan)
             trials.append(NoiseTrial(one.name, one.degrees, least, most, alone, regions, gain, error, i == taken))
-        relative = errors * np.exp(-log_scales[taken]) / tried[taken].student.scale
+        noise, log_scales = pairs[taken]
+        relative = errors * np.exp(-log_scales) / noise.student.scale
         distances = np.sort(np.abs(relative[rows.alone]))
         rmse, r2 = _errors_of_means(rows)
-        noise = replace(tried[taken], trials=tuple(trials), n_rows=len(rows.y), distances=distances, rmse=rmse, r2=r2)
+        noise = replace(noise, trials=tuple(trials), n_rows=len(rows.y), distances=distances, rmse=rmse, r2=r2)
         return noise, densities[taken]
 
     def beside(self, robust: "ObservationNoise", gain: float, error: float) -> "ObservationNoise":

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Integral, Real
@@ -51,6 +50,7 @@ from lmgp.kernels.table import row_variances
 from lmgp.learning.engine import Settings, Wanted, learn_warned
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned, Learning
+from lmgp.metrics.gaussian import checked_level
 from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, dropped
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.base import Posterior
@@ -170,9 +170,9 @@ class Fit:
         """
         if self.sums is None:
             raise InputError(
-                "This model has no sums, so that rows are neither added to it nor taken out: GPRegressor keeps the sums "
-                "of chunks, and those of nearest rows, and files of earlier versions have none. Fit a regressor by "
-                "itself, such as SpectralGPRegressor, or the model again."
+                "This model has no sums, so that rows are neither added to it nor taken out: GPRegressor keeps those "
+                "of chunks and of nearest rows, and files of earlier versions have none. Fit a regressor by itself, "
+                "such as SpectralGPRegressor, or the model again."
             )
         return self.sums
 
@@ -328,8 +328,7 @@ class Fit:
 
     def means(self, X: Floats, means: Floats) -> Floats:
         """Return means of y from those of z, shape (m, t)."""
-        of_y: Floats = self.scales * means + self.trend.columns(X) @ self.level
-        return of_y
+        return self.scales * means + self.trend.columns(X) @ self.level
 
 
 class Detrended(NamedTuple):
@@ -477,6 +476,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     def _posterior(self, name: str = "model") -> Posterior:
         return self._solution(name)[1]
 
+    def _process(self, name: str = "model") -> Any:
+        """Return the posterior without a trend, which is of the recipe of the model."""
+        return untrended(self._posterior(name))
+
     def _of_targets(self, values: Any) -> Any:
         """Return values of all targets, or the only one of a y of shape (n,)."""
         return values[0] if self._fitted.target_names is None else values
@@ -538,8 +541,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         scales = self._state("inverse_lengthscales_").column_scales
         if not self.kernel_.can("metric"):
             raise AttributeError(f"{type(self).__name__} has no inverse_lengthscales_: its kernel has no lengthscale.")
-        inverse: Floats = scales / self.kernel_.metric(len(scales))
-        return inverse
+        return scales / self.kernel_.metric(len(scales))
 
     @property
     def trend_(self) -> TrendEstimate | tuple[TrendEstimate, ...] | None:
@@ -616,15 +618,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         OutlierWarning
             If one row makes most of the standard deviation of a column, and the kernel is learned.
         """
-        told = verbose or getattr(self, "verbose", False)
-        given: dict[str, Any] = {
-            "X": X, "y": y, "sample_weight": sample_weight, "noise_variances": noise_variances,
-            "duplicates": duplicates, "center": center,
-        }  # fmt: skip
-        with unchanged_on_failure(self), shown(told) if told else nullcontext():
+        with unchanged_on_failure(self), shown(verbose or getattr(self, "verbose", False)):
             self._validate_params()
             noise = checked_noise(self.noise)
-            self._fit_normal(**given)
+            self._fit_normal(X, y, sample_weight, noise_variances, duplicates, center)
             if noise != "normal":
                 self._fitted = with_noise(self._fitted, noise)
             if not self._all_given:  # a small part of the time that learning takes
@@ -637,7 +634,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     def _fit_normal(
         self, X: Any, y: Any, sample_weight: Any, noise_variances: Any, duplicates: Duplicates, center: Any
-    ) -> Self:
+    ) -> None:
         """Fit with normal noise, without what is told of the fit afterwards."""
         if duplicates != "keep":
             check_duplicates(duplicates)
@@ -669,7 +666,6 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         n_trend = fit.trend.n_columns if fit.trend.estimated else 0
         sums, posterior = fit.recipe.condition(fit.kernel, fit.noise_variance, rows, targets, rng, n_trend)
         self._fitted = self._finished(replace(fit, sums=sums), posterior, rows.with_targets(rows.Y @ targets))
-        return self
 
     def _frozen(
         self,
@@ -750,8 +746,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         shared = isinstance(self.kernel, Kernel) or self.noise_variance is not None
         if residuals.n_targets == 1 or shared or residuals.noise_variances is not None:
             return np.ones(residuals.n_targets)
-        scales: Floats = np.sqrt(np.average(np.square(residuals.Y), axis=0, weights=residuals.weights))
-        return scales
+        return np.sqrt(np.average(np.square(residuals.Y), axis=0, weights=residuals.weights))
 
     def _rescaled(self, fit: Fit, rows: Rows) -> Fit:
         """Return the state with the likeliest scale of each target beside the learned kernel, yᵀC⁻¹y/n in squares."""
@@ -796,8 +791,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     def _read(self, X: ArrayLike) -> Floats:
         """Return the columns of new rows as numbers, shape (n, d)."""
-        inputs: Floats = validated(self, X, reset=False)
-        return inputs
+        return validated(self, X, reset=False)
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         """Return the columns and the targets of rows as numbers: of training rows with `reset`."""
@@ -818,8 +812,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     def _trend_inputs(self) -> NDArray[np.intp] | None:
         """Return the columns of X that have a slope in the trend that was asked for; None of a constant."""
-        names = getattr(self, "feature_names_in_", None)
-        return chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
+        return chosen_columns(self.trend, getattr(self, "feature_names_in_", None), self.n_features_in_)
 
     def _trend_columns(self) -> NDArray[np.intp] | None:
         """Return the columns of the trend, among those that the kernel sees; None of a constant."""
@@ -960,14 +953,13 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         if dask_kind(X) is not None:
             from lmgp.estimators.lazily import predicted_lazily
 
-            rows_of_batch((0, 1), batch_size, verbose)  # says at once if that is none
+            rows_of_batch(0, 1, batch_size, verbose)  # says at once if that is none
             options = {"return_std": return_std, "include_noise": include_noise, "return_error": return_error}
-            lazy: Any = predicted_lazily(self, X, **options, return_cov=return_cov, batch_size=batch_size)
-            return lazy
+            return predicted_lazily(self, X, **options, return_cov=return_cov, batch_size=batch_size)
         inputs, (fit, posterior) = self._read(X), self._solution()
         # Of a covariance, the diagonal has the variances.
         alone = return_std and not return_cov
-        means, variances, errors = self._in_batches(fit, posterior, inputs, alone, return_error, batch_size, verbose)
+        means, variances, errors = self._in_batches(fit, inputs, alone, return_error, batch_size, verbose)
         result = [means]
         if return_cov:
             covariance = posterior.covariance(self._coordinates(inputs))[..., None] * np.square(fit.scales)
@@ -993,18 +985,12 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         return fit.observed(self._coordinates(X), means, std) * factors
 
     def _in_batches(
-        self,
-        fit: Fit,
-        posterior: Posterior,
-        X: Floats,
-        variance: bool,
-        error: bool,
-        batch_size: int | None,
-        verbose: bool,
+        self, fit: Fit, X: Floats, variance: bool, error: bool, batch_size: int | None, verbose: bool
     ) -> tuple[Floats, Floats | None, Floats | None]:
         """Return the means of y, and the variances of z and errors where they are asked for."""
-        n, t = len(X), len(fit.scales)
-        size = rows_of_batch((n, X.shape[1] + t - 1), batch_size, verbose)
+        n, t, posterior = len(X), len(fit.scales), fit.posterior
+        assert posterior is not None  # of a solved state
+        size = rows_of_batch(n, X.shape[1] + t - 1, batch_size, verbose)
         means, process = np.empty((n, t)), np.empty((n, t))
         variances, errors = np.empty(n) if variance else None, np.empty((n, t)) if error else None
         with counted(n, "Prediction", "rows", verbose, delay=DELAY) as bar:
@@ -1101,8 +1087,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         """Return the distributions of rows, and the normal ones that the process alone predicts."""
         check_is_fitted(self)
         refuse_what_is_no_table(X, "X")  # as dask collections are, of which means and intervals alone are lazy
-        inputs, (fit, posterior) = self._read(X), self._solution()
-        means, variances, _ = self._in_batches(fit, posterior, inputs, True, False, batch_size, verbose)
+        inputs, fit = self._read(X), self._state()
+        means, variances, _ = self._in_batches(fit, inputs, True, False, batch_size, verbose)
         assert variances is not None  # they were asked for
         std = np.sqrt(variances + (fit.noise_variance if include_noise else 0.0))[:, None] * fit.scales
         scales, degrees = std, np.full(len(fit.scales), np.inf)
@@ -1410,21 +1396,11 @@ def checked_probabilities(quantile: ArrayLike) -> Floats:
     return levels
 
 
-def checked_level(level: float) -> float:
-    """Return the probability of an interval."""
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
-        raise InputError(
-            f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
-        )
-    return float(level)
-
-
 def exceedance(above: Floats, scale: Floats, degrees: Floats | float = np.inf) -> Floats:
     """Return the probability of a value above zero, of t distributions around means."""
     # Without any uncertainty the value is the mean.
     certain = np.where(above > 0.0, np.inf, -np.inf)
-    probability: Floats = student_t.cdf(np.divide(above, scale, out=certain, where=scale > 0.0), degrees)
-    return probability
+    return student_t.cdf(np.divide(above, scale, out=certain, where=scale > 0.0), degrees)
 
 
 def check_draws(n_samples: Any) -> None:
@@ -1433,9 +1409,8 @@ def check_draws(n_samples: Any) -> None:
         raise InputError(f"n_samples must be a positive integer; got {n_samples!r}.")
 
 
-def rows_of_batch(shape: tuple[int, ...], batch_size: int | None, verbose: bool) -> int:
+def rows_of_batch(n: int, d: int, batch_size: int | None, verbose: bool) -> int:
     """Return the number of rows of a batch."""
-    n, d = shape
     if batch_size is not None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
             raise InputError(

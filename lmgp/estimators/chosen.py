@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 
 from lmgp.columns.adapted import adapted
 from lmgp.columns.table import Columns, Missing, Reading, Rotate
-from lmgp.data import Floats, Rows, check_rows, column_scales, generator, refuse_other_columns
+from lmgp.data import Floats, Rows, column_scales, generator, refuse_other_columns
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import InputError, NoEstimateError, ToleranceWarning, warn
 from lmgp.estimators.base import Detrended, Fit, GaussianProcess, TrendColumns, untrended
@@ -28,7 +28,6 @@ from lmgp.estimators.rows_left_out import FEWEST_IN_REGIONS
 from lmgp.estimators.spectral import SpectralGPRegressor
 from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.estimators.targets import warn_of_targets
-from lmgp.io.sources import Chunk
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.sphere import Metric
 from lmgp.learning.engine import Average, Settings, Wanted
@@ -301,19 +300,12 @@ class GPRegressor(AdditiveGaussianProcess):
     @property
     def _table(self) -> Columns:
         """What all columns have become."""
-        if self._columns_read is not None:
-            return self._columns_read
-        return Columns.of_numbers(self.n_features_in_, getattr(self, "feature_names_in_", None), self.metric)
+        names = getattr(self, "feature_names_in_", None)
+        return self._columns_read or Columns.of_numbers(self.n_features_in_, names, self.metric)
 
     def _read(self, X: ArrayLike) -> Floats:
         refuse_other_columns(self, self._table.table(X))
         return self._table.checked(X, super()._read)
-
-    def _rows_of(self, chunk: Chunk, least: int = 0) -> Rows:
-        if self._columns_read is None:
-            return super()._rows_of(chunk, least)
-        inputs, target = self._read_pair(chunk.X, chunk.y, reset=False)
-        return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         if reset:

@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.data import Floats
-from lmgp.estimators.base import GaussianProcess, untrended
+from lmgp.estimators.base import GaussianProcess
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Wanted
-from lmgp.posteriors.exact import ExactPosterior, max_rows_within
+from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.iterative import Iterations, IterativePosterior
 from lmgp.recipes import Exact, Iterative
 from lmgp.utils.arithmetic import check_device
@@ -136,7 +136,7 @@ class ExactGPRegressor(GaussianProcess):
     @property
     def iterations_(self) -> Iterations | None:
         """What the iterative solve has come to; None of a Cholesky factor."""
-        posterior = untrended(self._posterior("iterations_"))
+        posterior = self._process("iterations_")
         return posterior.iterations if isinstance(posterior, IterativePosterior) else None
 
     def dual_coefficients(self) -> tuple[Floats, Floats]:
@@ -148,7 +148,6 @@ class ExactGPRegressor(GaussianProcess):
         alpha : ndarray of shape (n,) or (n, t)
             (K + Σ)⁻¹(y − trend), where the trend is center_, or the estimated one.
         """
-        fit, posterior = self._state(), untrended(self._posterior())
-        assert isinstance(posterior, ExactPosterior | IterativePosterior)  # of these recipes
+        fit, posterior = self._state(), self._process()
         coefficients = np.asarray(posterior.coefficients)[:, : len(fit.scales)] * fit.scales
         return posterior.rows.X, coefficients[:, 0] if fit.target_names is None else coefficients

@@ -7,11 +7,9 @@ from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 
 from lmgp.data import APPROXIMATIONS, Approximation
-from lmgp.estimators.base import untrended
 from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.weights import WeightPosterior
 from lmgp.recipes import Weights
 from lmgp.utils.arithmetic import Arithmetic, Precision, check_device
 
@@ -103,17 +101,12 @@ class FeaturizedGPRegressor(AdditiveGaussianProcess):
         arithmetic = Arithmetic(self.device, self.feature_dtype)
         return Weights(self.features, self.approximation, self.max_memory_gib, arithmetic)
 
-    def _weights(self, name: str) -> WeightPosterior:
-        posterior = untrended(self._posterior(name))
-        assert isinstance(posterior, WeightPosterior)  # of this recipe
-        return posterior
-
     @property
     def features_(self) -> KernelMap:
         """The fitted map."""
-        return self._weights("features_").features
+        return self._process("features_").features
 
     @property
     def rounding_divergence_(self) -> float:
         """What features in single precision cost, in nats a row."""
-        return self._weights("rounding_divergence_").rounding_divergence
+        return self._process("rounding_divergence_").rounding_divergence

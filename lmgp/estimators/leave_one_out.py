@@ -32,14 +32,12 @@ class LeaveOneOut:
     @property
     def mean(self) -> Floats:
         """The mean of each row, in units of y, shape (n,)."""
-        mean: Floats = self.distribution.mean()
-        return mean
+        return self.distribution.mean()
 
     @property
     def std(self) -> Floats:
         """The standard deviation of each row, with its noise, in units of y, shape (n,)."""
-        std: Floats = self.distribution.std()
-        return std
+        return self.distribution.std()
 
     @cached_property
     def rmse(self) -> float:
@@ -59,8 +57,7 @@ class LeaveOneOut:
     @cached_property
     def pit(self) -> Floats:
         """The probability integral transform F(y) of each row, shape (n,): uniform where predictions are calibrated."""
-        pit: Floats = self.distribution.cdf(self.y)
-        return pit
+        return self.distribution.cdf(self.y)
 
     def coverage(self, level: float = 0.95) -> float:
         """Return the share of targets within central intervals of a level."""

@@ -11,7 +11,6 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.data import APPROXIMATIONS, Approximation, Floats
-from lmgp.estimators.base import untrended
 from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
@@ -128,7 +127,7 @@ class LocalizedGPRegressor(AdditiveGaussianProcess):
 
     def _around(self, name: str) -> LocalPosterior | None:
         """Return the posterior around centroids; None where the nearest rows predict."""
-        posterior = untrended(self._posterior(name))
+        posterior = self._process(name)
         return posterior if isinstance(posterior, LocalPosterior) else None
 
     @property

@@ -7,11 +7,9 @@ from typing import Any, ClassVar
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Interval
 
-from lmgp.estimators.base import untrended
 from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.recipes import Residual
 
 
@@ -109,6 +107,4 @@ class ResidualGPRegressor(AdditiveGaussianProcess):
     @property
     def features_(self) -> KernelMap:
         """The fitted map."""
-        posterior = untrended(self._posterior("features_"))
-        assert isinstance(posterior, ResidualPosterior)  # of this recipe
-        return posterior.features
+        return self._process("features_").features

@@ -11,13 +11,12 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import Noise
-from lmgp.estimators.base import untrended
 from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.io.sources import Chunk
 from lmgp.kernels.base import Kernel
 from lmgp.learning.from_sums import learn_from_sums
 from lmgp.learning.record import Learning, Trial
-from lmgp.posteriors.spectral import SpectralError, SpectralPosterior
+from lmgp.posteriors.spectral import SpectralError
 from lmgp.recipes import Spectral
 from lmgp.sums.modes import ModeSums
 
@@ -129,20 +128,15 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
             self.box,
         )  # fmt: skip
 
-    def _by_modes(self, name: str) -> SpectralPosterior:
-        posterior = untrended(self._posterior(name))
-        assert isinstance(posterior, SpectralPosterior)  # of this recipe
-        return posterior
-
     @property
     def error_(self) -> SpectralError:
         """What the mean may be off by."""
-        return self._by_modes("error_").accuracy
+        return self._process("error_").accuracy
 
     @property
     def variance_by_(self) -> str:
         """What the variance is from."""
-        return self._by_modes("variance_by_").variance_by
+        return self._process("variance_by_").variance_by
 
     @property
     def sums_(self) -> ModeSums:
@@ -218,7 +212,8 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         """
         check_is_fitted(self)
         fit, sums, start = self._state(), self.sums_, perf_counter()
-        statistics, given = sums.settled.statistics, fit.noise_variance if sums.statistics.shared_noise is None else None
+        statistics = sums.settled.statistics
+        given = fit.noise_variance if sums.statistics.shared_noise is None else None
         units = np.diag(np.append(1.0 / fit.scales, np.ones(len(statistics.cross) - len(fit.scales))))
         scaled = replace(sums.settled, statistics=statistics.combined(units))
         learned = learn_from_sums(scaled, fit.kernel, given, max_memory_gib=self.max_memory_gib)

@@ -117,8 +117,7 @@ class StreamedGaussianProcess(GaussianProcess):
             X, y, sample_weight, noise_variances, chunk_rows, checkpoint=checkpoint, client=client
         )
         if source is None:
-            target: Any = y
-            return super().fit(X, target, sample_weight, noise_variances, duplicates, center, verbose)
+            return super().fit(X, y, sample_weight, noise_variances, duplicates, center, verbose)
         self._validate_params()
         self._check_streamed()
         if checked_noise(self.noise) == "robust":
@@ -146,8 +145,8 @@ class StreamedGaussianProcess(GaussianProcess):
 
     def _rows_of(self, chunk: Chunk, least: int = 0) -> Rows:
         """Check rows, with y as it is; the first ones of a stream say how many columns there are, and their names."""
-        reset = "n_features_in_" not in vars(self)
-        inputs, target = validated_pair(self, chunk.X, chunk.y, reset=reset)
+        known = "n_features_in_" in vars(self)
+        inputs, target = self._read_pair(chunk.X, chunk.y, False) if known else validated_pair(self, chunk.X, chunk.y)
         return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
 
     def _begun(self, sample: Sample, drawing: np.random.Generator, center: ArrayLike | None) -> Fit:

@@ -152,8 +152,7 @@ def _variances(fit: Any) -> Floats | None:
         except InputError:
             return None
         vars(fit)["variances"] = row_variances(fit.kernel, rows.X)  # kept
-    variances: Floats = fit.variances
-    return variances
+    return fit.variances
 
 
 def _of_each(told: Sequence[str], names: Sequence[str] | None) -> str:

@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lmgp.data import Floats, RandomState, refuse_no_targets
 from lmgp.errors import InputError
-from lmgp.estimators.base import checked_level, checked_probabilities
+from lmgp.estimators.base import checked_probabilities
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.summary import Summarized
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
+from lmgp.metrics.gaussian import checked_level
 from lmgp.metrics.scorers import end_of, last_step
 from lmgp.utils.columns import refuse_other_than_numbers
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure

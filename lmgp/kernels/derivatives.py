@@ -114,8 +114,7 @@ def squared_distances(X: Tensor, Z: Tensor) -> Tensor:
     """
     if not (torch.is_grad_enabled() and (X.requires_grad or Z.requires_grad)):
         return _squares(X, Z)  # `apply` costs more than the distances of a hundred rows
-    squares: Tensor = _squared_distances().apply(X, Z)
-    return squares
+    return _squared_distances().apply(X, Z)
 
 
 class Pullback:
@@ -155,8 +154,7 @@ class Pullback:
         """
         if not self.covariance.requires_grad:
             return torch.zeros_like(self._theta)
-        slopes: Tensor = torch.autograd.grad(self.covariance, self._theta, weights, retain_graph=True)[0]
-        return slopes
+        return torch.autograd.grad(self.covariance, self._theta, weights, retain_graph=True)[0]
 
     def of_products(self, u: Tensor, V: Tensor) -> Tensor:
         """Differentiate uᵀ k(X, X) v for several v.

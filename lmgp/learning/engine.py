@@ -304,10 +304,11 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
     if settings.likelihood not in ("auto", "exact", "vecchia"):
         raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
     without = [form.kernel for form in tried if not form.kernel.can("metric")]
-    has_metric, most = not without, settings.max_learning_rows
     if settings.likelihood == "vecchia" and without:
         raise unsupported(without[0], "metric", "The Vecchia likelihood")
-    exact = settings.likelihood == "exact" or not has_metric or (settings.likelihood == "auto" and len(rows) <= most)
+    # What compares likelihoods asks for the exact one, with one prior.
+    close = settings.likelihood == "auto"
+    exact = settings.likelihood == "exact" or bool(without) or (close and len(rows) <= settings.max_learning_rows)
     if exact:
         rows = _sample(rows, settings)
         check_memory(
@@ -318,8 +319,6 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
         )
     units = Units.of(rows, settings.standardize, settings.groups)
     free = settings.likelihood != "exact" and settings.noise_variance is None and rows.n_targets == 1
-    # What compares likelihoods asks for the exact one, with one prior.
-    close = settings.likelihood == "auto"
     search = Search(rows, units, settings.noise_variance, exact, settings.draw, settings.tails and free, close)
     optima = parallel_map(search.optimum, tried)
     draws, may_average = sampling(settings.draw, 1), rows.n_targets == 1 and tried[0].n_free > 0

@@ -65,8 +65,7 @@ class Lattice:
 
     def centres(self, cells: Keys) -> Floats:
         """Return the centre of each cube in the units of X, shape (n, d)."""
-        centres: Floats = (cells + 0.5) * (self.side * self.metric)
-        return centres
+        return (cells + 0.5) * (self.side * self.metric)
 
     def around(self, cells: Keys, reach: float) -> Keys:
         """Return all cubes whose centre is within reach of a point of these cubes, ascending."""

@@ -140,8 +140,7 @@ def _query(points, before, leaves, order, boxes, branches, squares, found):
 
 
 def _widest_first(rows: Floats) -> Indices:
-    order: Indices = np.argsort(rows.min(axis=0) - rows.max(axis=0))
-    return order
+    return np.argsort(rows.min(axis=0) - rows.max(axis=0))
 
 
 @dataclass(frozen=True)

@@ -136,15 +136,13 @@ def side_for(kernel: Kernel, X: Floats, precisions: Floats, share: float) -> flo
 
 
 def _average(cell: Indices, weights: Floats, totals: Floats, values: Floats) -> Floats:
-    averages: Floats = np.bincount(cell, weights * values, len(totals)) / totals
-    return averages
+    return np.bincount(cell, weights * values, len(totals)) / totals
 
 
 def _vertices(d: int) -> Floats:
     """Return the d + 1 corners of a regular simplex whose mean is 0, and whose covariance is the unit matrix."""
     left = np.linalg.svd(np.eye(d + 1) - 1.0 / (d + 1))[0]
-    vertices: Floats = left[:, :d] * np.sqrt(d + 1.0)
-    return vertices
+    return left[:, :d] * np.sqrt(d + 1.0)
 
 
 def _curved(kernel: Kernel, d: int, side: float) -> float:

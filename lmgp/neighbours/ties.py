@@ -23,5 +23,4 @@ def told_apart(points: Floats) -> Floats:
     columns = np.argsort(column_order(points.T))
     # No two columns have the same part of this way.
     way = (np.clip(points, -1e100, 1e100) @ np.sqrt(1.0 + columns))[:, None]
-    moved: Floats = points + MOVE * np.sin(WAVE * way + columns)
-    return moved
+    return points + MOVE * np.sin(WAVE * way + columns)

@@ -147,7 +147,7 @@ def two_axes_for(ax: Sequence[Axes] | AxesArray | None) -> AxesArray:
 
 
 def final_step(model: Any) -> Any:
-    """Return the model at the end of pipelines and searches, and of a model of a transformed target that of the target."""
+    """Return the model at the end of pipelines and searches; of one of a transformed target, that of the target."""
     check_model(model)
     last = end_of(model)
     return end_of(getattr(last, "regressor_", last))

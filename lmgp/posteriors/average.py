@@ -95,8 +95,7 @@ class AveragePosterior(Posterior):
 
     def _mean(self, values: ArrayLike) -> Floats:
         """Return the weighted mean of what each part has."""
-        mean: Floats = np.tensordot(self.weights, np.asarray(values), 1)
-        return mean
+        return np.tensordot(self.weights, np.asarray(values), 1)
 
     def _moments(self, predicted: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
         """Return the means, shape (m, 1), and the variances of the mixture."""

@@ -147,8 +147,7 @@ class Modes:
     def _within(self, X: Floats, beyond: Floats) -> NDArray[np.bool_]:
         low, high = self.low - beyond, self.high + beyond
         columns = zip(X.T, low, high, strict=True)
-        inside: NDArray[np.bool_] = np.all([(low <= x) & (x <= high) for x, low, high in columns], axis=0)
-        return inside
+        return np.all([(low <= x) & (x <= high) for x, low, high in columns], axis=0)
 
     def weights(self, kernel: Kernel) -> Floats:
         """Return the prior variance of each mode, over the shape of the modes: k ≈ Σⱼ weightⱼ e^{2πi h∘j·(x − z)}."""

@@ -69,8 +69,7 @@ def solve_over_rows(plan: ModePlan, rows: Rows, targets: Floats, enough: Floats)
         return torch.from_numpy(scaled + corners.shares @ (change / precise) / noise[:, None])
 
     def error(residual: Tensor) -> Floats:
-        squares: Floats = precisions @ np.square(residual.numpy())
-        return squares
+        return precisions @ np.square(residual.numpy())
 
     def settled(number: int, _: Tensor, residual: Tensor) -> bool:
         nonlocal n_iterations

@@ -425,8 +425,7 @@ class SpectralPosterior(Posterior):
         image = np.concatenate([self._system.toeplitz(vector[None]) for vector in coefficients])
         explained = mode_gram(cross, coefficients) + mode_gram(coefficients, cross - image)
         explained -= variance * mode_gram(self._solution.vectors, self._solution.vectors)
-        products: Floats = (self.statistics.targets.products - 0.5 * (explained + explained.T)) / variance
-        return products
+        return (self.statistics.targets.products - 0.5 * (explained + explained.T)) / variance
 
     def _warn(self) -> None:
         """Warn of iterations that ended too early, and of modes that were chosen for fewer rows or another kernel."""

@@ -47,11 +47,9 @@ def mode_gram(left: Complexes, right: Complexes) -> Floats:
     """Return the products of each of the left vectors with each of the right ones, shape (b, c)."""
 
     def real(vectors: Complexes) -> Floats:
-        flat: Floats = np.ascontiguousarray(vectors).reshape(len(vectors), -1).view(np.float64)
-        return flat
+        return np.ascontiguousarray(vectors).reshape(len(vectors), -1).view(np.float64)
 
-    gram: Floats = 2.0 * (real(left) @ real(right).T) - real(left[..., 0]) @ real(right[..., 0]).T
-    return gram
+    return 2.0 * (real(left) @ real(right).T) - real(left[..., 0]) @ real(right[..., 0]).T
 
 
 class Toeplitz:

@@ -317,8 +317,7 @@ class Trended(Posterior):
 
     def _added(self, left: Floats) -> Floats:
         """Return what not knowing β adds to the variance of rows whose trend differs by `left`, shape (m, p)."""
-        added: Floats = np.einsum("ij,jk,ik->i", left, self.coefficients_covariance, left).clip(min=0.0)
-        return added
+        return np.einsum("ij,jk,ik->i", left, self.coefficients_covariance, left).clip(min=0.0)
 
     def _differences(self, X: Floats) -> Floats:
         """Return h − m_H of each row, shape (m, p)."""
@@ -338,8 +337,7 @@ class Trended(Posterior):
     def covariance(self, X: Floats) -> Floats:  # noqa: D102
         left = self._differences(X)
         added = left @ self.coefficients_covariance @ left.T
-        covariance: Floats = self._posterior.covariance(X) + (added + added.T) / 2  # symmetric to the last bit
-        return covariance
+        return self._posterior.covariance(X) + (added + added.T) / 2  # symmetric to the last bit
 
     def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:  # noqa: D102
         drawn = self._posterior.sample(X, n_samples, rng)
@@ -454,5 +452,4 @@ def _shares(rows: Rows) -> Floats:
     """Return the share of each row in a weighted mean: its weight over its noise variance."""
     shares = np.ones(len(rows)) if rows.weights is None else rows.weights
     shares = shares if rows.noise_variances is None else shares / rows.noise_variances
-    total: Floats = shares / shares.sum()
-    return total
+    return shares / shares.sum()

@@ -246,8 +246,7 @@ class VecchiaLikelihood:
     def _terms(self, variances: Floats, squares: Floats, log_noise: float) -> Floats:
         """Return the term of each position and target."""
         terms = self.student.log_density(np.sqrt(squares)) - 0.5 * np.log(variances)[:, None]
-        scaled: Floats = self._shares[:, None] * terms - np.reshape(self._repetitions(log_noise), (-1, 1))
-        return scaled
+        return self._shares[:, None] * terms - np.reshape(self._repetitions(log_noise), (-1, 1))
 
     @no_grad
     def _derivatives(
@@ -370,14 +369,12 @@ class VecchiaLikelihood:
         counts, noise = self._counts[self.positions], self._rows.noise_variances
         of_row = np.exp(log_noise) if noise is None else noise[self.positions]
         repeated = (counts - 1.0) * np.log(2.0 * math.pi * of_row) + np.log(counts)
-        scaled: Floats = 0.5 * self._shares * repeated
-        return scaled
+        return 0.5 * self._shares * repeated
 
     def log_density(self, kernel: Kernel, free: Floats) -> Floats:
         """Estimate the log density of all rows, in nats, of each target, shape (t,); see `terms`."""
         terms = self._terms(*self._errors(kernel, free), float(free[-1]))
-        density: Floats = terms.mean(axis=0) * self._n
-        return density
+        return terms.mean(axis=0) * self._n
 
 
 # Of the log density of all rows: the nearest earlier rows of each, and the positions it is summed over.

@@ -154,8 +154,7 @@ class WeightPosterior(Posterior):
 
     def products(self) -> Floats:  # noqa: D102
         explained = (self.coefficients.T @ self.coefficients).numpy()
-        of_targets: Floats = self.targets.products / self.noise.variance - explained
-        return of_targets
+        return self.targets.products / self.noise.variance - explained
 
     def surprise(self, X: Floats) -> Floats:  # noqa: D102
         squares = self.products().diagonal() / self.targets.n if self.targets.n else np.zeros(len(self.targets.totals))
@@ -224,8 +223,7 @@ class WeightPosterior(Posterior):
         n, squares = self.targets.n, self.products().diagonal()
         log_determinant = 2.0 * float(self.factor.diagonal().log().sum())
         constant = n * math.log(2.0 * math.pi * self.noise.variance) - self.targets.log_precision + log_determinant
-        density: Floats = -0.5 * (constant + squares)
-        return density
+        return -0.5 * (constant + squares)
 
     def error(self, X: Floats, beyond: Floats | None = None) -> Floats:
         """Return what cutting the series of a Taylor map has cost, see `lmgp.posteriors.truncation`.

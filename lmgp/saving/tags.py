@@ -180,5 +180,4 @@ def class_of(tag: Any) -> type:
     if not isinstance(tag, str) or tag not in _PLACES:
         raise ModelFileError(f"it holds {str(tag)[:80]!r}, which this version of lmgp does not know")
     module, _, name = _PLACES[tag].rpartition(".")
-    cls: type = getattr(importlib.import_module(module), name)
-    return cls
+    return getattr(importlib.import_module(module), name)

@@ -102,8 +102,7 @@ def checked_table(table: Any, name: str = "X", **options: Any) -> NDArray[np.flo
         Those of `sklearn.utils.check_array`.
     """
     refuse_other_than_numbers(table, name)
-    checked: NDArray[np.float64] = check_array(table, dtype=np.float64, input_name=name, **options)
-    return checked
+    return check_array(table, dtype=np.float64, input_name=name, **options)
 
 
 def column_index(columns: Iterable[Any], names: Sequence[str] | None, n_inputs: int, what: str) -> NDArray[np.intp]:

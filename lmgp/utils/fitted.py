@@ -57,8 +57,7 @@ class OfFit(Generic[Value]):
         if not hasattr(record, self._field):
             reason = "it is not fitted" if record is None else "this fit has none"
             raise AttributeError(f"{owner.__name__} has no {self._field}_: {reason}.")
-        value: Value = getattr(record, self._field)
-        return value
+        return getattr(record, self._field)
 
 
 # What to give in place of a value that has no parameters, by the name of the parameter.
@@ -99,8 +98,7 @@ class Fitted(Savable, KnownParameters):
                     f"{key} of {type(self).__name__} cannot be set: {name}={value!r} has no parameters. "
                     f"{GIVEN_INSTEAD[name]}, or leave out {key}."
                 )
-        made: Self = super().set_params(**params)  # type: ignore[misc]
-        return made
+        return super().set_params(**params)  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_fitted" in self.__dict__

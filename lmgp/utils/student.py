@@ -71,8 +71,7 @@ class Student:
 
     def log_density(self, errors: Floats) -> Floats:
         """Return the log density at each error, in nats."""
-        density: Floats = t.logpdf(errors, self.degrees, scale=self.scale)
-        return density
+        return t.logpdf(errors, self.degrees, scale=self.scale)
 
     @property
     def deviation(self) -> float:
@@ -106,5 +105,4 @@ def standardised(y: Floats, mean: Floats, std: Floats) -> Floats:
     gaps = np.diff(np.unique(y))
     step = max(gaps.min() if len(gaps) else 0.0, np.spacing(np.abs(y).max()))
     least = max(float(step) / np.sqrt(12.0), np.finfo(np.float64).tiny)
-    enlarged: Floats = np.copysign(np.maximum(np.abs(y - mean), least), y - mean) / std
-    return enlarged
+    return np.copysign(np.maximum(np.abs(y - mean), least), y - mean) / std

@@ -22,8 +22,7 @@ class Trials(Sequence[Line]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Line, ...]: ...
     def __getitem__(self, index: int | slice) -> Line | tuple[Line, ...]:
-        found: Line | tuple[Line, ...] = self.trials[index]
-        return found
+        return self.trials[index]
 
     def __len__(self) -> int:
         return len(self.trials)

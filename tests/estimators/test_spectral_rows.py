@@ -214,7 +214,7 @@ class TestOutgrown:
         chosen = GPRegressor(kernel=MaternKernel(1.5), noise_variance=0.1, methods=["spectral"])
         model = chosen.fit(X, np.sin(X[:, 0])).model_
         for call in (lambda: model.sums_, model.relearn, lambda: model.update(X[:5], X[:5, 0])):
-            with pytest.raises(InputError, match=r"has no sums.*Fit a regressor by itself, such as SpectralGPRegressor"):
+            with pytest.raises(InputError, match=r"has no sums.*Fit a regressor by itself, such as Spectral"):
                 call()
 
 
