@@ -105,10 +105,11 @@ def set_lines(name, runs):
     (n_train, n_test, n_columns), kind = runs[0]["rows"], "published" if runs[0]["published"] else "drawn"
     splits = f"{len(runs)} {kind} split{'s' * (len(runs) > 1)}"
     share, seconds = (np.mean([one[key] for one in runs]) for key in ("coverage", "fit_s"))
-    lines = [
+    heading = (
         f"**{name}**: {n_train:,} training rows, {n_test:,} test rows, {n_columns} columns. Of the test rows, "
-        f"{share:.1%} are within 95% intervals; a fit took {seconds:.0f} s.",
-    ]
+        f"{share:.1%} are within 95% intervals; a fit took {seconds:.0f} s."
+    )
+    lines = textwrap.wrap(heading, 120)
     for unit, meaning in UNITS.items():
         peers = [source for source in SOURCES if name in source and source["unit"] == unit]
         if peers or unit == "y":
