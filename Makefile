@@ -4,7 +4,7 @@
 # make fuzz: thousands of bad files and calls.   make coverage: the tests, and the lines of lmgp that they run.
 # make mutation: changes of the modules that carry the mathematics, and how many of them the tests find.
 # make notebooks: run the notebooks, and keep their outputs.   make gallery: the images of docs/plots.md.
-# make figures: all figures and tables of the pages, from the kept results of the benchmarks, in minutes. What the
+# make figures: figures and tables of the pages, from the kept results of the benchmarks, in minutes. What the
 # results are is measured by the command that each page names: some take minutes, quality.py takes three hours.
 PYTHON ?= python3
 BIN := .venv/bin

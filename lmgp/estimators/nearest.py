@@ -50,7 +50,7 @@ class NearestNeighborsGPRegressor(AdditiveGaussianProcess):
         of what that changes means by is below a thousandth of the noise's standard deviation. All others are solved in
         double precision.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Draws the rows from which hyper-parameters are learned.
+        What is learned does not depend on it.
 
     Attributes
     ----------

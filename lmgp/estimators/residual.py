@@ -48,7 +48,7 @@ class ResidualGPRegressor(AdditiveGaussianProcess):
         The memory of the features of all rows and of the covariances within blocks, n · (D + block_size) numbers, in
         GiB.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Draws the landmarks, and the rows from which hyper-parameters are learned.
+        Draws the landmarks. What is learned does not depend on it.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         The lowest and the highest value of each column, where `update` is to add rows beyond the box of those of `fit`,
         such as later ones of a time series. The modes grow with the box.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Draws the rows from which hyper-parameters are learned.
+        What is learned does not depend on it.
 
     Attributes
     ----------
