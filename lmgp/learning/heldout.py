@@ -78,11 +78,6 @@ class HeldOut:
         """The rows to predict."""
         return self.rows.take(self.index)
 
-    @property
-    def rest(self) -> Rows:
-        """The rows that were not left out."""
-        return self.rows.take(~self.taken)
-
     def means(self, densities: Floats) -> Floats:
         """Return the mean of each neighbourhood of a number of each row."""
         counts = np.bincount(self.region)

@@ -132,10 +132,7 @@ def _of_gaussians(where: str) -> tuple[Method, ...]:
         _maclaurin("rademacher", "Rademacher", where),
         _maclaurin("gaussian", "Gaussian", where),
         _maclaurin("tensor_srht", "TensorSRHT", where),
-        Method(
-            name, f"{where} Taylor", "Taylor",
-            lambda n, *_: lmgp.TaylorFeatures(n), localized, tried=not localized,
-        ),
+        Method(name, f"{where} Taylor", "Taylor", lambda n, *_: lmgp.TaylorFeatures(n), localized, tried=not localized),
         Method(
             f"{name}_energy", f"{where} Taylor, energy", "Taylor",
             lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),

@@ -177,10 +177,7 @@ def at_once(problem: Problem, candidate: Candidate, kl: float) -> Selection:
 
 
 def select(
-    problem: Problem,
-    probes: Probes,
-    candidates: Sequence[Candidate],
-    build: Callable[[Candidate], Posterior],
+    problem: Problem, probes: Probes, candidates: Sequence[Candidate], build: Callable[[Candidate], Posterior]
 ) -> tuple[Candidate, Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
