@@ -40,9 +40,9 @@ def weights_by_iteration(model, X, y):
     solve, weights = iterative.conjugate_gradients, []
 
     def watched(multiply, precondition, right, settled, max_iterations):
-        def noted(number, solution):
+        def noted(number, solution, residual):
             weights.append(solution[:, 0].cpu().numpy().copy())
-            return settled(number, solution)
+            return settled(number, solution, residual)
 
         return solve(multiply, precondition, right, noted, max_iterations)
 
