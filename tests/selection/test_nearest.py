@@ -58,7 +58,7 @@ def test_densities_are_those_of_dense_algebra() -> None:
     pairs = [predicted(rest, rows.X[i], 12, noise) for rest, i in zip(others, validation.alone, strict=True)]
     y = [rows.Y[validation.alone, 0]]
     for held in validation.neighbourhoods:
-        pairs += [predicted(held.rest, x, 12, noise) for x in held.regions.X]
+        pairs += [predicted(held.rows.take(~held.taken), x, 12, noise) for x in held.regions.X]
         y.append(held.regions.Y[:, 0])
     means, std = np.array(pairs).T
     X = [rows.X[validation.alone], *(held.regions.X for held in validation.neighbourhoods)]
