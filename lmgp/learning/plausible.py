@@ -52,8 +52,8 @@ def plausible_kernels(
     drawn: list[tuple[Optimum, Indices, Floats, Floats]] = []
     for optimum in optima:
         information = optimum.information
-        # Of another order of the columns, the same number is drawn for a parameter: they are in the order of values.
-        order = np.lexsort((np.diag(information), optimum.free))
+        # In the order of what the rows say of them, parameters of columns in any order have the same numbers.
+        order = np.lexsort((optimum.free, -np.diag(information)))
         root = np.linalg.cholesky(information[np.ix_(order, order)]).astype(np.float64)
         drawn += [(optimum, order, root, offset) for offset in _offsets(len(order), n_pairs, rng)]
     moved = parallel_map(lambda draw: _weighed(*draw), drawn)
@@ -69,7 +69,7 @@ def plausible_kernels(
 
 def _offsets(k: int, n_pairs: int, rng: np.random.Generator) -> Floats:
     """Return zero and pairs of standard normal vectors that add up to zero."""
-    drawn = rng.standard_normal((n_pairs, k))
+    drawn = rng.standard_normal((k, n_pairs)).T
     return np.concatenate((np.zeros((1, k)), drawn, -drawn))
 
 

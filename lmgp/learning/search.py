@@ -133,7 +133,7 @@ class Search:
                 climb = self._climbed(space, samples, end)
         objective, value = climb.objective, climb.value / climb.objective.n_rows
         # Vecchia's likelihood factorises few rows at a time, and predictions more.
-        diagonal = climb.space.kernel(climb.free).diagonal(self.rows.X)
+        diagonal = climb.space.kernel(climb.free).evaluate_diagonal(self.rows.X)
         least = ROUNDING * min(len(self.rows), MOST_TOGETHER) * diagonal.max() / self.units.variance
         is_low = (climb.space.kinds == "noise") & (np.exp(climb.free) < least)
         free = np.where(is_low, math.log(least), climb.free) if is_low.any() else climb.free

@@ -23,7 +23,7 @@ PRIOR_DEVIATION, OWN_DEVIATION, CLOSE_DEVIATION = 3.0, 1.0, 0.25
 MEDIAN_NOISE = 0.1
 # The noise variance is at least this share of the variance of y, and the squared scale of a t, whose likelihood has no
 # maximum where rows are met exactly, at least the second one.
-LEAST_NOISE, LEAST_SCALE = 1e-10, 1e-6
+LEAST_NOISE, LEAST_SCALE = 1e-9, 1e-6
 
 # Bounds of the parameters of each kind, in their units, where the kernel gives none: far outside of what data can tell
 # apart, well inside of what float64 can factorise. A factor is a variance without a unit.
