@@ -9,8 +9,8 @@ from lmgp.utils.lazy import Tensor, torch
 # in this order, up to this multiple of what the noise adds. More would be another model, not a correction.
 EXPONENTS, MOST_ADDED = range(-12, -5), 100.0
 # A matrix of n rows has a Cholesky factor in any order of them where the squares of its pivots, or the noise on its
-# diagonal, are more than this share of its largest diagonal entry, times n: a tenth of the machine's rounding.
-ROUNDING = 2e-17
+# diagonal, are more than this share of its largest diagonal entry, times n: the rounding of float64.
+ROUNDING = 2e-16
 # Columns that are factorised at a time where there are more than four times as many: each takes less than a second.
 BLOCK = 1024
 
