@@ -167,7 +167,7 @@ class Space:
     units : Units
     given_noise : float, optional
         A noise variance that is given.
-    least_noise : float, default=1e-8
+    least_noise : float, default=1e-9
         In variances of y.
     own_deviation : float, default=1.0
         Of the prior: the standard deviation of what each part, each column and each lengthscale have of their own.
