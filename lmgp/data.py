@@ -91,12 +91,16 @@ class Rows:
         each counts equal rows, see `counts`.
     noise_variances : ndarray of shape (n,) or None
         Noise variance of each row, in squared units of the targets. None means the same everywhere.
+    measurements : ndarray of shape (n,) or None
+        Of how many measurements each y is the mean: y has their noise variance, divided by this number. Such rows count
+        no equal rows. None means 1 everywhere.
     """
 
     X: Floats
     Y: Floats
     weights: Floats | None = None
     noise_variances: Floats | None = None
+    measurements: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.Y.ndim == 1:
@@ -131,36 +135,33 @@ class Rows:
                 return array[index]
             return array.take(index, axis=0)  # ten times faster, for rows of a few columns
 
-        return Rows(
-            of(self.X),
-            of(self.Y),
-            None if self.weights is None else of(self.weights),
-            None if self.noise_variances is None else of(self.noise_variances),
-        )
+        of_rows = self.weights, self.noise_variances, self.measurements
+        return Rows(of(self.X), of(self.Y), *(None if each is None else of(each) for each in of_rows))
 
     def joined(self, other: "Rows", noise_variance: float) -> "Rows":
         """Return these rows and others; `noise_variance` is that of rows without one of their own."""
 
-        def of(name: str, missing: float) -> Floats | None:
+        def of(name: str, missing: float | None) -> Floats | None:
             parts = getattr(self, name), getattr(other, name)
             if all(part is None for part in parts):
                 return None
             pairs = zip((self, other), parts, strict=True)
-            return np.concatenate([np.full(len(rows), missing) if part is None else part for rows, part in pairs])
+            return np.concatenate([rows._filled(missing) if part is None else part for rows, part in pairs])
 
         X, Y = (np.concatenate(parts) for parts in ((self.X, other.X), (self.Y, other.Y)))
-        return Rows(X, Y, of("weights", 1.0), of("noise_variances", noise_variance))
+        # Beside weights that count no equal rows, none do.
+        return Rows(X, Y, of("weights", 1.0), of("noise_variances", noise_variance), of("measurements", None))
+
+    def _filled(self, value: float | None) -> Floats:
+        """Return a value for each row; of None, its weight."""
+        if value is None and self.weights is not None:
+            return self.weights
+        return np.full(len(self), 1.0 if value is None else value)
 
     @property
     def counts(self) -> Floats | None:
-        """How many equal rows each one stands for: the weights, if all are whole numbers. None means 1 everywhere."""
-        whole = self.weights is not None and bool(np.all(self.weights == np.rint(self.weights)))
-        return self.weights if whole else None
-
-    @property
-    def precisions(self) -> bool:
-        """Whether rows have weights that do not count equal rows."""
-        return self.weights is not None and self.counts is None
+        """How many equal rows each one stands for: weights that are whole numbers. None means 1 everywhere."""
+        return self.weights if self.measurements is None and are_whole(self.weights) else None
 
     @property
     def n_observations(self) -> float:
@@ -173,6 +174,11 @@ class Rows:
         if self.weights is None:
             return np.sort(self.Y, axis=0).mean(axis=0)
         return np.sort(self.weights[:, None] * self.Y, axis=0).sum(axis=0) / np.sort(self.weights).sum()
+
+
+def are_whole(weights: Floats | None) -> bool:
+    """Say whether there are weights, and all of them are whole numbers."""
+    return weights is not None and bool(np.all(weights == np.rint(weights)))
 
 
 # Rows that had no part in their prediction, their y, means and standard deviations with noise, of shape (m, t), and
@@ -234,9 +240,10 @@ class Noise:
         noise = self.of_rows(rows, missing)
         return noise if rows.weights is None else noise / rows.weights
 
-    def of_observations(self, rows: Rows, precisions: bool) -> Floats:
-        """Return the noise variance of y in each row: σᵢ²/wᵢ where weights are precisions, and else σᵢ²."""
-        return self.of_weighted_rows(rows) if precisions else self.of_rows(rows)
+    def of_observations(self, rows: Rows) -> Floats:
+        """Return the noise variance of y in each row: σᵢ², or that of the mean of its measurements."""
+        noise = self.of_rows(rows)
+        return noise if rows.measurements is None else noise / rows.measurements
 
     def mean_precision(self, rows: Rows) -> float:
         """Return the mean of wᵢσ²/σᵢ² over rows: as how many rows with the noise variance σ² one counts."""
@@ -633,6 +640,7 @@ def check_rows(
             at = int(np.argmin(rows.weights))
             raise InputError(f"sample_weight must not be negative; got {rows.weights[at]:g} for row {at}.")
         rows = rows.take(rows.weights > 0)
+        rows = rows if are_whole(rows.weights) else replace(rows, measurements=rows.weights)
     if len(rows) < least:
         raise InputError(
             f"At least {least} row{'s' if least > 1 else ''} of positive weight {'are' if least > 1 else 'is'} needed "

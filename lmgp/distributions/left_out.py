@@ -23,6 +23,7 @@ class LeftOut:
     alone : ndarray of bool of shape (n,)
         Whether a row was left out by itself, between others; otherwise with the whole neighbourhood around it.
     weights : ndarray of shape (n,) or None
+        How many equal rows each one stands for.
     """
 
     X: Floats
@@ -35,16 +36,11 @@ class LeftOut:
     @classmethod
     def of(cls, parts: Sequence[Predicted], target: int = 0) -> Self:
         """Join the predictions of one target."""
-        rows, y, mean, std, alone = zip(*parts, strict=True)
-        weights = [one.weights for one in rows if one.weights is not None]
-        return cls(
-            X=np.concatenate([one.X for one in rows]),
-            y=np.concatenate(y)[:, target],
-            mean=np.concatenate(mean)[:, target],
-            std=np.concatenate(std)[:, target],
-            alone=np.repeat(alone, [len(one) for one in rows]),
-            weights=np.concatenate(weights) if weights else None,
-        )
+        rows, *columns, alone = zip(*parts, strict=True)
+        y, mean, std = (np.concatenate(each)[:, target] for each in columns)
+        counts = [one.counts for one in rows if one.counts is not None]
+        X, were_alone = np.concatenate([one.X for one in rows]), np.repeat(alone, [len(one) for one in rows])
+        return cls(X, y, mean, std, were_alone, np.concatenate(counts) if counts else None)
 
     @property
     def errors(self) -> Floats:

@@ -129,9 +129,6 @@ class Fit:
         Of each term of the kernel over the training rows; None where nobody asked for it yet, see `row_variances`.
     robust : RobustGain or None
         What the weights of a robust fit gain, as long as the noise is not fitted.
-    precisions : bool
-        Whether the noise of an observation is that of a row of weight 1, over the weight of its row: where weights were
-        given that do not count equal rows, and are no robust ones.
     """
 
     kernel: Kernel
@@ -157,7 +154,6 @@ class Fit:
     importance: Floats | None = None
     variances: Floats | None = None
     robust: RobustGain | None = None
-    precisions: bool = False
 
     @property
     def known_sums(self) -> Sums:
@@ -264,7 +260,7 @@ class Fit:
 
     def in_units(self, rows: Rows, means: Floats, variances: Floats) -> tuple[Rows, Floats, Floats, Floats]:
         """Return rows of z, and their y, means and standard deviations with noise in units of y, (m, t)."""
-        noise = Noise(self.noise_variance).of_observations(rows, self.precisions)
+        noise = Noise(self.noise_variance).of_observations(rows)
         std = np.sqrt(variances + noise)[:, None] * self.scales
         return rows, self.means(rows.X, rows.Y), self.means(rows.X, means), std
 
@@ -456,7 +452,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         super()._validate_params()
 
     def _chosen(
-        self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator, precisions: bool
+        self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
         """Return the recipe for rows with targets z, what draws its map, and what was tried to choose it."""
         return self._recipe(len(rows), learned.kernel), rng, None
@@ -714,15 +710,13 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             unit = float(np.sqrt(squares.mean())) or 1.0
             trend, level = replace(trend, unit=unit), level / unit
             h = trend.columns(rows.X)
-        precisions = robust is None and rows.precisions
-        recipe, drawing, selection = self._chosen(of_learning, learned, trend, drawing, precisions)
+        recipe, drawing, selection = self._chosen(of_learning, learned, trend, drawing)
         recipe.check(learned.kernel, rows.X.shape[1])
         fit = Fit(
             learned.kernel, learned.noise_variance, trend, level, centers, scales,
             np.abs(of_learning.Y).max(axis=0), column_deviations(rows), learned.learning,
             recipe, learned.converged, given, names, None,
             origin=level, selection=selection, average=learned.average, robust=robust and robust.gain,
-            precisions=precisions,
         )  # fmt: skip
         return fit, residuals.with_targets(np.column_stack((residuals.Y, h))), drawing
 
@@ -1319,7 +1313,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         if len(part[0]) < FEWEST_ROWS:
             raise InputError(f"calibrate needs {FEWEST_ROWS} rows at least; got {len(part[0])}.")
         wanted: NoiseName = "auto" if self.noise in ("normal", "robust") else checked_noise(self.noise)
-        self._fitted = replace(self._state(), noises=observation_noises([part], wanted, self._state().precisions))
+        self._fitted = replace(self._state(), noises=observation_noises([part], wanted))
         return self
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:

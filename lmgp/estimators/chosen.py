@@ -348,24 +348,18 @@ class GPRegressor(AdditiveGaussianProcess):
         return False
 
     def _chosen(
-        self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator, precisions: bool
+        self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
         n_trend = trend.n_columns if trend.estimated else 0
         of_learned = learned.kernel, learned.noise_variance
-        recipe, selection, drawing = self._choice(rows, *of_learned, rng, precisions, n_trend)
+        recipe, selection, drawing = self._choice(rows, *of_learned, rng, n_trend)
         if (self._asked_for or self._sample is not None) and selection.shortfall:
             warn(selection.shortfall, ToleranceWarning)
         stage("fitting", "fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{self._n_streamed or len(rows):,}")
         return recipe, drawing, selection
 
     def _choice(
-        self,
-        rows: Rows,
-        kernel: Kernel,
-        noise_variance: float,
-        rng: np.random.Generator,
-        precisions: bool,
-        n_trend: int = 0,
+        self, rows: Rows, kernel: Kernel, noise_variance: float, rng: np.random.Generator, n_trend: int = 0
     ) -> tuple[Recipe, Selection, np.random.Generator]:
         """Choose the recipe for a kernel, see `choose`."""
         n_streamed = self._n_streamed
@@ -378,7 +372,7 @@ class GPRegressor(AdditiveGaussianProcess):
         n_targets = rows.n_targets + n_trend
         problem = Problem(
             first, kernel, noise_variance, float(self.tolerance), n_predict, n_targets, n_streamed,
-            by_rows_left_out=self._by_rows_left_out(rows, kernel), precisions=precisions,
+            by_rows_left_out=self._by_rows_left_out(rows, kernel),
         )  # fmt: skip
         return choose(allowed, problem, rng)
 
@@ -437,7 +431,7 @@ class GPRegressor(AdditiveGaussianProcess):
         if kernel is fit.kernel:
             return heaviest
         assert fit.selection is not None  # of a recipe that was chosen
-        recipe, _, drawing = self._choice(rows, kernel, noise_variance, generator(fit.selection.seed), fit.precisions)
+        recipe, _, drawing = self._choice(rows, kernel, noise_variance, generator(fit.selection.seed))
         return recipe.posterior(kernel, noise_variance, rows, drawing)
 
     @property

@@ -128,8 +128,7 @@ class _Fold:
     ----------
     rows : Rows
     held, others : ndarray of int
-    has_precisions : bool
-        Whether the weights of the rows are precisions, see `lmgp.data.Noise.of_observations`.
+
     process : ExactPosterior or NearestPosterior
         Of the other rows, weighted, with σ² as the noise variance.
     precisions : ndarray of shape (n,)
@@ -139,7 +138,7 @@ class _Fold:
     rows: Rows
     held: Indices
     others: Indices
-    has_precisions: bool
+
     process: ExactPosterior | NearestPosterior
     precisions: Floats
 
@@ -153,7 +152,7 @@ class _Fold:
             if kernel.can("metric")
             else ExactPosterior(kernel, rest, noise)
         )
-        return cls(rows, held, others, rows.precisions, process, np.ones(len(rows)))
+        return cls(rows, held, others, process, np.ones(len(rows)))
 
     @cached_property
     def predicted(self) -> Predicted:
@@ -162,7 +161,7 @@ class _Fold:
         if isinstance(process, NearestPosterior):
             process = process.with_neighbors(N_NEIGHBORS)
         means, variances = process.distribution(some.X)
-        noise = process.noise.of_observations(some, self.has_precisions)
+        noise = process.noise.of_observations(some)
         return some, some.Y, means, np.sqrt(variances + noise)[:, None], True
 
     def settled(self, degrees: float, variance: float, rounds: int) -> Self:
@@ -171,20 +170,19 @@ class _Fold:
         rest, noise = self.rows.take(others), Noise(variance)
         process = self.process.with_weights(_weights(rest, precisions[others]), noise)
         for _ in range(rounds):
-            scales = noise.of_observations(rest, self.has_precisions)
+            scales = noise.of_observations(rest)
             precisions[others] = _precisions(rest, *process.leave_one_out(), precisions[others], noise, scales, degrees)
             process = process.with_weights(_weights(rest, precisions[others]), noise)
         fold = replace(self, process=process, precisions=precisions)
         some, _, means, std, _ = fold.predicted
-        scales = noise.of_observations(some, self.has_precisions)
+        scales = noise.of_observations(some)
         variances = np.square(std[:, 0]) - scales
         precisions[self.held] = _precisions(some, means, variances, precisions[self.held], noise, scales, degrees)
         return fold
 
 
 def _joined(folds: Sequence[_Fold]) -> LeftOut:
-    joined = LeftOut.of([fold.predicted for fold in folds])
-    return replace(joined, weights=None) if folds[0].has_precisions else joined
+    return LeftOut.of([fold.predicted for fold in folds])
 
 
 def _densities(folds: Sequence[_Fold]) -> Floats:
@@ -197,7 +195,8 @@ def _weights(rows: Rows, precisions: Floats) -> Floats:
 
 
 def _weighted(rows: Rows, precisions: Floats) -> Rows:
-    return replace(rows, weights=_weights(rows, precisions))
+    measurements = np.ones(len(rows)) if rows.measurements is None else rows.measurements
+    return replace(rows, weights=_weights(rows, precisions), measurements=measurements)
 
 
 def _precisions(

@@ -27,16 +27,15 @@ FEWEST_IN_REGIONS, N_REGIONS, NEIGHBORS = 2000, 6, 128
 def with_noise(fit: Any, wanted: NoiseName) -> Any:
     """Return a fitted state of rows in memory with the distribution of new observations of each target.
 
-    Of weighted rows it is told beside that of the others: their weights are no repetitions, but say how much a row
-    pulls.
+    Of a robust fit it is told beside that of rows that are not weighted.
     """
     if fit.posterior.n_rows < FEWEST_ROWS:
         return replace(fit, noises=(too_few(fit.posterior.n_rows),) * len(fit.scales))
     stage("noise", "fitting the noise by rows left out")
     parts = left_out(fit)
     if fit.robust is None:
-        return replace(fit, noises=observation_noises(parts, wanted, fit.precisions))
-    noise, _ = ObservationNoise.fitted("auto", replace(LeftOut.of(parts), weights=None))
+        return replace(fit, noises=observation_noises(parts, wanted))
+    noise, _ = ObservationNoise.fitted("auto", LeftOut.of(parts))
     alike, gain, error = fit.robust
     return replace(fit, noises=(alike.beside(noise, gain, error),), robust=None)
 
@@ -46,17 +45,14 @@ def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:
     stage("noise", "fitting the noise by rows left out")
     rows = fit.in_scale(sample.rows)
     part = (*fit.in_units(rows, *fit.posterior.without_each(rows)), True)
-    return replace(fit, noises=observation_noises([part], wanted, fit.precisions))
+    return replace(fit, noises=observation_noises([part], wanted))
 
 
-def observation_noises(
-    parts: Sequence[Predicted], wanted: NoiseName, precisions: bool = False
-) -> tuple[ObservationNoise, ...]:
-    """Return the noise of each target: rows count as often as weights say, and once where these are precisions."""
+def observation_noises(parts: Sequence[Predicted], wanted: NoiseName) -> tuple[ObservationNoise, ...]:
+    """Return the noise of each target."""
     wanted = "auto" if wanted == "robust" else wanted  # of rows that could not be weighted
     targets = (LeftOut.of(parts, j) for j in range(parts[0][1].shape[1]))
-    alike = (replace(one, weights=None) if precisions else one for one in targets)
-    return tuple(ObservationNoise.fitted(wanted, one)[0] for one in alike)
+    return tuple(ObservationNoise.fitted(wanted, one)[0] for one in targets)
 
 
 def left_out(fit: Any) -> list[Predicted]:

@@ -37,7 +37,7 @@ def compared(
     near = all(optimum.space.form.kernel.can("metric") for optimum in optima)
     validation = Validation.of(rows, scales, rng, near)
     densities = [validation.densities(*optimum.hyperparameters, optimum.objective.degrees) for optimum in optima]
-    counts = np.ones(len(validation.alone)) if rows.weights is None else rows.weights[validation.alone]
+    counts = np.ones(len(validation.alone)) if rows.counts is None else rows.counts[validation.alone]
     n_regions = len(densities[0][1])
     counts = np.concatenate((counts / counts.sum(), np.full(n_regions, 1.0 / max(n_regions, 1))))
     joined = np.array([np.concatenate(both) for both in densities])

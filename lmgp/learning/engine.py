@@ -206,7 +206,7 @@ def learn(
     checker = _Checker()
     inputs, target = validated_pair(checker, X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
-    rows = Rows(rows.X, rows.Y - rows.means, rows.weights, rows.noise_variances)
+    rows = rows.with_targets(rows.Y - rows.means)
     if isinstance(kernel, Kernel):
         indexed = kernel.with_indices(getattr(checker, "feature_names_in_", None), inputs.shape[1])
         settings = replace(settings, kernel=indexed)
@@ -228,7 +228,7 @@ def learn_rows(rows: Rows, settings: Settings) -> Learned:
     """Learn from checked rows with centred y; see `learn`. The likelihoods of several targets are added."""
     torch.get_num_threads()  # loads torch, before there are threads that use it
     n_rows, rows = len(rows), merged_copies(most_of(rows))
-    key = digest((rows.X, rows.Y, rows.weights, rows.noise_variances, settings))
+    key = digest((rows, settings))
     with _LOCK:
         known = REMEMBERED.pop(key, None)
         if known is not None:

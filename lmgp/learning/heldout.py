@@ -96,8 +96,7 @@ class Validation:
     neighbourhoods : sequence of HeldOut
     near : bool
         Whether the nearest rows predict each, or all other rows, where no neighbourhoods are left out.
-    precisions : bool
-        Whether weights are precisions, see `lmgp.data.Noise.of_observations`.
+
     trended : callable
         Adds a trend to a posterior of `rows`; none by default.
     """
@@ -106,7 +105,7 @@ class Validation:
     alone: Indices
     neighbourhoods: Sequence[HeldOut]
     near: bool = True
-    precisions: bool = False
+
     trended: Callable[[Any], Posterior] = lambda posterior: posterior
 
     @classmethod
@@ -116,7 +115,7 @@ class Validation:
         at_a_time = len(sizes_of_regions(len(rows))) if near else 0
         times = max(N_TIMES, -(-N_REGIONS // at_a_time)) if at_a_time else 0
         neighbourhoods = [HeldOut.of(rows, scales, rng) for _ in range(times)]
-        return cls(rows, alone, neighbourhoods, near, rows.precisions)
+        return cls(rows, alone, neighbourhoods, near)
 
     def densities(self, kernel: Kernel, noise_variance: float, degrees: float = math.inf) -> list[Floats]:
         """Predict each row from the nearest others, and each neighbourhood from the rows around it.
@@ -165,7 +164,7 @@ class Validation:
         for held in self.neighbourhoods:
             around = self.trended(process.without(held.taken))
             parts.append((whole.rows.take(held.index), *around.distribution(held.regions.X)))
-        noises = [process.noise.of_observations(rows, self.precisions) for rows, *_ in parts]
+        noises = [process.noise.of_observations(rows) for rows, *_ in parts]
         predicted = [
             (rows, rows.Y, means, np.sqrt(variances + noise)[:, None], number == 0)
             for number, ((rows, means, variances), noise) in enumerate(zip(parts, noises, strict=True))

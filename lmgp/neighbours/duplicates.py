@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from lmgp.data import Indices, Rows, sampling
+from lmgp.data import Floats, Indices, Rows, sampling
 from lmgp.errors import InputError
 from lmgp.neighbours.placement import column_order, place_keys
 
@@ -29,7 +29,7 @@ def merged_copies(rows: Rows) -> Rows:
         In an order that shifts and other units of X and y leave as it is; without weights where all are 1.
     """
     order = steady_order(rows)
-    if rows.precisions:
+    if rows.weights is not None and rows.counts is None:
         return rows.take(order)
     own = () if rows.noise_variances is None else (rows.noise_variances,)
     starts = np.ones(len(order), dtype=bool)
@@ -97,8 +97,9 @@ def averaged(rows: Rows) -> Rows:
     -------
     Rows
         One for each X, or for each pair of X and noise variance where rows have their own, in the order of the first
-        ones. The weight is the sum of the weights, so that the weighted mean of all y stays the same. Rows of a single
-        place are returned as they are: a fit takes two rows.
+        ones. The weight is the sum of the weights, so that the weighted mean of all y stays the same, and each y is the
+        mean of all measurements there. Rows of a single place are returned as they are, for a fit takes two rows, and
+        so are rows of which no two share a place.
 
     Examples
     --------
@@ -106,19 +107,23 @@ def averaged(rows: Rows) -> Rows:
     >>> from lmgp.data import Indices, Rows
     >>> averaged(Rows(np.array([[2.0], [1.0], [2.0]]), np.array([5.0, 7.0, 6.0])))
     Rows(X=array([[2.], [1.]]), Y=array([[5.5],
-           [7. ]]), weights=array([2., 1.]), noise_variances=None)
+           [7. ]]), weights=array([2., 1.]), noise_variances=None, measurements=array([2., 1.]))
     """
     own = () if rows.noise_variances is None else (rows.noise_variances,)
     # + 0.0 makes 0 of −0, which is the same place.
     _, first, group = np.unique(np.column_stack((rows.X, *own)) + 0.0, axis=0, return_index=True, return_inverse=True)
-    if len(first) == 1:
+    if len(first) in (1, len(rows)):
         return rows
-    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    totals = np.asarray(np.bincount(group.ravel(), weights=weights), dtype=np.float64)
-    means = np.stack([np.bincount(group.ravel(), weights=weights * y) / totals for y in rows.Y.T], axis=1)
     order = np.argsort(first)
-    kept = rows.take(first[order])
-    return Rows(kept.X, means[order], totals[order], kept.noise_variances)
+
+    def summed(values: Floats) -> Floats:
+        return np.bincount(group.ravel(), weights=values)[order]
+
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    measurements = summed(weights if rows.measurements is None else rows.measurements)
+    kept, totals = rows.take(first[order]), summed(weights)
+    means = np.stack([summed(weights * y) / totals for y in rows.Y.T], axis=1)
+    return Rows(kept.X, means, totals, kept.noise_variances, measurements)
 
 
 def check_duplicates(duplicates: Any) -> None:

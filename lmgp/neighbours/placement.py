@@ -216,7 +216,7 @@ def gathered(kernel: Kernel, rows: Rows, noise: Noise, side: float) -> Rows:
     Rows
         With weights relative to the noise variance; the rows as they are, without targets, where few share a cell.
     """
-    as_they_are = Rows(rows.X, np.zeros(len(rows)), rows.weights, rows.noise_variances)
+    as_they_are = rows.with_targets(np.zeros(len(rows)))
     keys = cell_keys(kernel.in_lengthscales(rows.X), side)
     if keys is None:
         return as_they_are

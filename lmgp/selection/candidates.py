@@ -186,8 +186,7 @@ class Problem:
     by_rows_left_out : bool, default=False
         Whether rows left out say how many nearest rows predict, where no other model is within the tolerance, or where
         few predict best.
-    precisions : bool, default=False
-        Whether weights of rows are precisions, see `lmgp.data.Noise.of_observations`.
+
     """
 
     rows: Rows
@@ -201,7 +200,6 @@ class Problem:
     n_probes: int = 0
     reach: float = 0.0
     by_rows_left_out: bool = False
-    precisions: bool = False
 
     @property
     def n_rows(self) -> int:

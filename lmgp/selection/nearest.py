@@ -1,7 +1,6 @@
 """What rows left out choose: how many nearest rows predict best, and whether another model predicts better."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -35,7 +34,7 @@ def number_of_rows(problem: Problem, most: int = NEIGHBOURS) -> int:
         The largest number that memory allows.
     """
     rows, noise = problem.rows.take(steady_order(problem.rows)), Noise(problem.noise_variance)
-    validation = replace(Validation.of(rows, column_scales(rows), sampling(0, 2)), precisions=problem.precisions)
+    validation = Validation.of(rows, column_scales(rows), sampling(0, 2))
     few, many = (min(number, most) for number in (FEW, NEIGHBOURS))
     nearest = NearestPosterior(problem.kernel, rows, noise, many, share=False, precision="float32")
     by_few, by_many = (validation.densities_by(nearest.with_neighbors(k), densities) for k in (few, many))
@@ -57,7 +56,7 @@ def gain_over_nearest(problem: Problem, recipe: Recipe, number: int, rng: np.ran
     """
     rows, noise = problem.rows.take(steady_sample(problem.rows, MOST_ROWS)), Noise(problem.noise_variance)
     validation = Validation.of(rows, column_scales(rows), sampling(0, 2), near=False)
-    validation = replace(validation, precisions=problem.precisions)
+
     posterior = recipe.posterior(problem.kernel, problem.noise_variance, rows, rng)
     nearest = NearestPosterior(problem.kernel, rows, noise, number, share=False, precision="float32")
     (here, _), (there, _) = (validation.densities_by(one, densities) for one in (posterior, nearest))
@@ -66,6 +65,5 @@ def gain_over_nearest(problem: Problem, recipe: Recipe, number: int, rng: np.ran
 
 def densities(predicted: Sequence[Predicted]) -> list[Floats]:
     """Return log densities of rows of one target that were left out, with the distribution that they tell."""
-    # Weights may say how much a row pulls: here, all rows count alike.
-    of_all = ObservationNoise.fitted("auto", replace(LeftOut.of(predicted), weights=None))[1]
+    of_all = ObservationNoise.fitted("auto", LeftOut.of(predicted))[1]
     return np.split(of_all, np.cumsum([len(rows) for rows, *_ in predicted])[:-1])

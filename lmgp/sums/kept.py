@@ -124,7 +124,8 @@ def rows_that_stay(rows: Rows, others: Rows, noise_variance: float) -> NDArray[n
 def _keys(rows: Rows, noise_variance: float) -> NDArray[Any]:
     """Return the bytes of each row but for its targets."""
     n = len(rows)
-    weights = np.ones(n) if rows.weights is None else rows.weights
+    weights = rows.weights if rows.measurements is None else rows.measurements  # those of a robust fit are its own
+    weights = np.ones(n) if weights is None else weights
     noises = np.full(n, noise_variance) if rows.noise_variances is None else rows.noise_variances
     whole = np.ascontiguousarray(np.column_stack((rows.X, weights, noises)) + 0.0)  # no negative zeros
     return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()

@@ -227,7 +227,7 @@ def test_rows_are_weighted_as_dense_algebra_does(
     at_a_time = 30 if most == 60 else 4000
     monkeypatch.setattr(robust, "MOST_AT_A_TIME", at_a_time)
     monkeypatch.setattr(rowsystems, "LARGE", 1000)  # in double precision
-    found = robust.robust_rows(Rows(X, y, weights), KERNEL, 0.02, learns, wanted=True)
+    found = robust.robust_rows(Rows(X, y, weights, measurements=weights), KERNEL, 0.02, learns, wanted=True)
     assert found is not None
 
     order = steady_order(Rows(X, y))[sampling(0, 3).permutation(200)]
