@@ -11,7 +11,7 @@ RUNS = ("seed", "repeat")
 # Files with several runs of one setting, without a column that numbers them.
 REPEATED = {"clustering", "dense_fit"}
 # Results that a script of another name writes.
-SCRIPTS = {"localized_million": "localized"}
+SCRIPTS = {"localized_million": "million"}
 
 
 def benchmarks_page(root):
