@@ -211,14 +211,9 @@ def with_likely_angle(columns: Columns, trials: ColumnTrials) -> Columns:
         return [-value for value in trials.log_likelihoods(list(map(at, angles)), ROWS_OF_OTHERS)]
 
     stage("columns", "looking for the direction of the longer lengthscale")
-    first = float(ANGLES[np.argmin(costs(*ANGLES))])
-    step = float(ANGLES[1])
-    best = minimize_scalar(
-        lambda angle: costs(angle)[0],
-        bounds=(first - step, first + step),
-        method="bounded",
-        options={"xatol": PRECISION},
-    )
+    first, step = float(ANGLES[np.argmin(costs(*ANGLES))]), float(ANGLES[1])
+    bounds = first - step, first + step
+    best = minimize_scalar(lambda angle: costs(angle)[0], bounds=bounds, method="bounded", options={"xatol": PRECISION})
     (learned,) = trials.learned([at(best.x)], ROWS_OF_OTHERS)
     if learned is None:
         return columns

@@ -162,8 +162,6 @@ class Numbers(Column):
 def numbers_of(column: "pandas.Series") -> Floats:
     """Return numbers, with NaN where a value is missing; InputError where one is none."""
     if column.dtype.kind not in NUMBERS:
-        known = column.dropna()
-        refuse_other_than_numbers(known.to_frame(), "X")
+        refuse_other_than_numbers(column.dropna().to_frame(), "X")
         column = column.where(column.notna(), np.nan)
-    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return values
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)

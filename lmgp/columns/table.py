@@ -21,15 +21,7 @@ from lmgp.io.geometry import has_geometry, refuse_other_system, without_geometry
 from lmgp.kernels.sphere import Metric, find_places
 from lmgp.kernels.table import Label
 from lmgp.metrics.scorers import end_of
-from lmgp.utils.columns import (
-    NUMBERS,
-    column_index,
-    dask_kind,
-    label,
-    reads_as_date,
-    reads_as_number,
-    with_columns,
-)  # fmt: skip
+from lmgp.utils.columns import NUMBERS, column_index, dask_kind, label, reads_as_date, reads_as_number, with_columns
 
 if TYPE_CHECKING:
     import pandas

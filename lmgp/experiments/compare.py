@@ -37,7 +37,7 @@ from lmgp.errors import (
 from lmgp.experiments.datasets import Dataset, split
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
 from lmgp.posteriors.exact import max_rows_within
-from lmgp.saving.output import whole_file
+from lmgp.saving.output import write_whole
 from lmgp.selection.methods import BUILT_IN, EXACT, METHODS, NEAREST_ROWS, SPECTRAL, Allocation
 from lmgp.utils.memory import is_out_of_memory
 from lmgp.utils.progress import counted
@@ -47,6 +47,8 @@ _NUMERICAL = ("lmgp", "numpy", "scipy", "scikit-learn", "torch", "gpytorch")  # 
 
 # Of the mean, in predictive standard deviations, where it is solved for by iteration: 5e-7 nats a row.
 MEAN_ERROR = 1e-3
+
+Say = Callable[[str], object]
 
 # ------------------------------------------------------------------------------------------------- what is compared
 
@@ -88,7 +90,7 @@ class Protocol:
     allocation: Allocation
     published_splits: bool
     n_features: tuple[int, ...]
-    max_test_rows: int | None
+    max_test_rows: int | None = None
     published: Mapping[str, PublishedSettings] = field(default_factory=dict)
 
     def published_for(self, dataset: Dataset) -> PublishedSettings | None:
@@ -113,39 +115,19 @@ class Protocol:
 
     def model(self, cell: "ComparisonCell", kernel: Any, noise_variance: float) -> Any:
         """Make the unfitted model of a cell."""
-        return METHODS[cell.method].regressor(
-            cell.n_features,
-            cell.threshold,
-            allocation=self.allocation,
-            random_state=cell.seed,
-            kernel=kernel,
-            noise_variance=noise_variance,
-            approximation=self.approximation,
-        )
+        given = {"kernel": kernel, "noise_variance": noise_variance, "approximation": self.approximation}
+        sizes = cell.n_features, cell.threshold
+        return METHODS[cell.method].regressor(*sizes, allocation=self.allocation, random_state=cell.seed, **given)
 
 
-CONVERGED = Protocol(
-    name="converged",
-    approximation="fitc",
-    allocation="local",
-    published_splits=True,
-    n_features=(32, 128, 512),
-    max_test_rows=2_000,
-)
-PAPER = Protocol(
-    name="paper",
-    approximation="sor",
-    allocation="mean",
-    published_splits=False,
-    n_features=(32, 128, 512, 1024),
-    max_test_rows=None,
-    published={
-        "yacht": PublishedSettings(0.318, 1650.0, 7.389, n_train=200),
-        "kin8nm": PublishedSettings(2.15, 0.0696, 0.1353, n_train=7_373, standardise=True),
-        "uk_flats": PublishedSettings(0.248, 0.506, 0.2019, n_train=10_000),
-        "uk_flats_2020-12": PublishedSettings(0.248, 0.506, 0.2019, n_train=10_000),
-    },
-)
+_PUBLISHED = {
+    "yacht": PublishedSettings(0.318, 1650.0, 7.389, n_train=200),
+    "kin8nm": PublishedSettings(2.15, 0.0696, 0.1353, n_train=7_373, standardise=True),
+    "uk_flats": PublishedSettings(0.248, 0.506, 0.2019, n_train=10_000),
+    "uk_flats_2020-12": PublishedSettings(0.248, 0.506, 0.2019, n_train=10_000),
+}
+CONVERGED = Protocol("converged", "fitc", "local", published_splits=True, n_features=(32, 128, 512), max_test_rows=2000)
+PAPER = Protocol("paper", "sor", "mean", published_splits=False, n_features=(32, 128, 512, 1024), published=_PUBLISHED)
 PROTOCOLS = {protocol.name: protocol for protocol in (CONVERGED, PAPER)}
 DEFAULT_METHODS = tuple(name for name, method in METHODS.items() if method.compared)
 
@@ -509,12 +491,7 @@ def read_learned(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def fit_exact(
-    dataset: Dataset,
-    settings: ComparisonSettings,
-    rows: Prepared,
-    seed: int,
-    out: Path,
-    say: Callable[[str], object] = lambda text: None,
+    dataset: Dataset, settings: ComparisonSettings, rows: Prepared, seed: int, out: Path, say: Say = lambda text: None
 ) -> tuple[ExactGPRegressor, dict[str, Any]]:
     """Fit the exact GP: with the hyper-parameters published, those kept on disk, or those learned and kept now.
 
@@ -566,8 +543,7 @@ def fit_exact(
     }
     if given is None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as file:
-            file.write((json.dumps(read_learned(path) | {key: learned}, indent=1) + "\n").encode())
+        write_whole(path, (json.dumps(read_learned(path) | {key: learned}, indent=1) + "\n").encode())
     return model, learned
 
 
@@ -591,14 +567,9 @@ class Bench:
     """
 
     def __init__(
-        self,
-        dataset: Dataset,
-        settings: ComparisonSettings,
-        rows: Prepared,
-        seed: int,
-        out: Path,
-        say: Callable[[str], object] = lambda text: None,
-    ) -> None:
+        self, dataset: Dataset, settings: ComparisonSettings, rows: Prepared, seed: int, out: Path,
+        say: Say = lambda text: None,
+    ) -> None:  # fmt: skip
         self.protocol, self.rows = settings.protocol, rows
         self.exact, learned = fit_exact(dataset, settings, rows, seed, out, say)
         n_test, n_train = len(rows.y_test), len(rows.y_train)

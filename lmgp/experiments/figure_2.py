@@ -7,13 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.spatial.distance import pdist
 
-from lmgp import (
-    ExactGPRegressor,
-    FeaturizedGPRegressor,
-    LocalizedGPRegressor,
-    RandomFourierFeatures,
-    TaylorFeatures,
-)
+from lmgp import ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor, RandomFourierFeatures, TaylorFeatures
 from lmgp.data import Floats
 from lmgp.experiments.compare import Protocol
 from lmgp.experiments.datasets import make_sinc

@@ -243,11 +243,7 @@ def _degrees(value: float, signs: str) -> str:
 
 
 def _figure(
-    dataset: Dataset,
-    rows: Prepared,
-    grid: int,
-    predictions: Mapping[str, Prediction],
-    scores: pd.DataFrame,
+    dataset: Dataset, rows: Prepared, grid: int, predictions: Mapping[str, Prediction], scores: pd.DataFrame
 ) -> Figure:
     figure = new_figure(13.0, 5.8)
     panels = figure.subplots(2, len(predictions), sharex=True, sharey=True)

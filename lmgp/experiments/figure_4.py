@@ -293,12 +293,8 @@ def verdict_section(comparisons: Sequence[Comparison]) -> Section | None:
     )  # fmt: skip
     one_seed = any(comparison.settings.seeds == 1 for comparison in comparisons)
     told = " One seed is not enough to tell: nothing of it is marked." if one_seed else ""
-    summary = table(
-        "figure-4-summary",
-        pd.DataFrame(rows, columns=list(columns)),
-        {"other_month": OTHER_MONTH_RATIO, "one_seed": told},
-        marked=frozenset(marked),
-    )
+    frame, facts = pd.DataFrame(rows, columns=list(columns)), {"other_month": OTHER_MONTH_RATIO, "one_seed": told}
+    summary = table("figure-4-summary", frame, facts, marked=frozenset(marked))
     return section("verdict", {}, [summary], more=text)
 
 

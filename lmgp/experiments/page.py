@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from lmgp.plots import html
 from lmgp.plots.canvas import render
-from lmgp.saving.output import whole_file
+from lmgp.saving.output import write_whole
 
 LARGEST = 2_000  # rows of a table on the page; a larger one is a file only
 
@@ -153,7 +153,7 @@ def save(
         verdict=None if first is None else _written(first, out, drawn),
         sections=[_written(section, out, drawn) for section in sections],
     )
-    _write(out / "report.html", content)
+    write_whole(out / "report.html", content)
     return out / "report.html"
 
 
@@ -162,11 +162,11 @@ def _written(section: Section, out: Path, drawn: MutableMapping[Figure, bytes]) 
     figure = section.figure
     if figure is not None and figure not in drawn:
         # Without the time of day, so that the same figure gives the same file.
-        _write(out / f"{section.name}.pdf", render(figure, "pdf", dpi=130, metadata={"CreationDate": None}))
+        write_whole(out / f"{section.name}.pdf", render(figure, "pdf", dpi=130, metadata={"CreationDate": None}))
         drawn[figure] = render(figure, "png", dpi=130)
-        _write(out / f"{section.name}.png", drawn[figure])
+        write_whole(out / f"{section.name}.png", drawn[figure])
     for table in section.tables:
-        _write(out / f"{table.name}.csv", table.frame.to_csv(index=False, lineterminator="\n").encode())
+        write_whole(out / f"{table.name}.csv", table.frame.to_csv(index=False, lineterminator="\n").encode())
     tables = [_shown(table) for table in section.tables]
     return vars(section) | {"png": None if figure is None else drawn[figure], "tables": tables}
 
@@ -187,8 +187,3 @@ def _show(value: object) -> str:
     if pd.isna(value) or value == "":
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with whole_file(path) as file:
-        file.write(content)

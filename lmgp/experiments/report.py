@@ -18,7 +18,7 @@ from lmgp.metrics import nlpd
 from lmgp.plots.canvas import BLACK, COLOURS, DASHES, MARKERS, new_figure, plain, render
 from lmgp.plots.learned import LEAST, line_label
 from lmgp.posteriors.iterative import LANDMARKS, NEIGHBORS
-from lmgp.saving.output import whole_file
+from lmgp.saving.output import write_whole
 from lmgp.selection.methods import EXACT, METHODS
 from lmgp.utils.trials import aligned
 
@@ -230,9 +230,7 @@ def save(comparison: Comparison, path: Path) -> None:
     path : Path
         In a folder that exists.
     """
-    content = render(figure(comparison), "png", dpi=130)
-    with whole_file(path) as file:
-        file.write(content)
+    write_whole(path, render(figure(comparison), "png", dpi=130))
 
 
 def _title(comparison: Comparison, rows: pd.DataFrame) -> str:

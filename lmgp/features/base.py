@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -255,6 +256,7 @@ def _composed(name: str, *parts: Any, **parameters: float) -> Any:
     return getattr(composition, name)(*parts, **parameters)
 
 
+@dataclass(eq=False, repr=False)
 class KernelMap(FeatureMap):
     """A map φ from rows to columns with φ(x)ᵀφ(z) ≈ k(x, z), for a kernel k.
 
@@ -291,14 +293,11 @@ class KernelMap(FeatureMap):
     # What follows from the other attributes, or does not change what a map makes: it is no part of `identity`.
     _follows: ClassVar[frozenset[str]] = frozenset({"feature_names_in_", "factor_", "steps_", "moments_"})
 
-    kernel_: Any
-
-    def __init__(
-        self, n_features: int = 512, *, kernel: Kernel | None = None, random_state: RandomState = None
-    ) -> None:
-        self.n_features = n_features
-        self.kernel = kernel
-        self.random_state = random_state
+    n_features: int = 512
+    _: KW_ONLY
+    kernel: Kernel | None = None
+    random_state: RandomState = None
+    kernel_: Any = field(init=False)
 
     @classmethod
     def serves(cls, kernel: Kernel) -> bool:

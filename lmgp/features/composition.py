@@ -1,6 +1,7 @@
 """Feature maps made from feature maps: one for each construction of a kernel, and projections to fewer columns."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -289,6 +290,7 @@ def walsh_hadamard(X: ArrayLike) -> Floats:
     return transformed
 
 
+@dataclass(eq=False, repr=False)
 class CraftFeatures(FeatureMap):
     """A feature map with many columns, projected at random to few: unbiased for the map's own kernel.
 
@@ -335,21 +337,13 @@ class CraftFeatures(FeatureMap):
         "projection": [StrOptions({"gaussian", "srht"})],
     }
 
-    larger_: TransformerFeatures  # with checks of what it makes
-    projection_: dict[str, NDArray[Any]]
-
-    def __init__(
-        self,
-        features: Any,
-        n_features: int = 512,
-        *,
-        projection: Literal["gaussian", "srht"] = "gaussian",
-        random_state: RandomState = None,
-    ) -> None:
-        self.features = features
-        self.n_features = n_features
-        self.projection = projection
-        self.random_state = random_state
+    features: Any
+    n_features: int = 512
+    _: KW_ONLY
+    projection: Literal["gaussian", "srht"] = "gaussian"
+    random_state: RandomState = None
+    larger_: TransformerFeatures = field(init=False)  # with checks of what it makes
+    projection_: dict[str, NDArray[Any]] = field(init=False)
 
     @property
     def features_(self) -> Any:

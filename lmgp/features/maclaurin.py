@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -232,6 +233,7 @@ class OptimizedMaclaurinFeatures(MaclaurinMap):
         return -0.5 * float(gammaln(degree + 1) + np.log(self.degree_counts_[degree]))
 
 
+@dataclass(eq=False, repr=False)
 class PolynomialMaclaurinFeatures(FeatureMap):
     """Random Maclaurin features for the polynomial kernel (gamma xᵀz + coef0)ᵖ = Σₙ aₙ (xᵀz)ⁿ.
 
@@ -286,24 +288,15 @@ class PolynomialMaclaurinFeatures(FeatureMap):
         "coef0": [Real],
     }
 
-    degree_counts_: NDArray[np.int64]
-    weights_: tuple[Floats, ...]
-    log_factors_: Floats  # log √(aₙ/(D πₙ)) of each degree n
-
-    def __init__(
-        self,
-        n_features: int = 512,
-        degree: int = 3,
-        gamma: float = 1.0,
-        coef0: float = 1.0,
-        *,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_features = n_features
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.random_state = random_state
+    n_features: int = 512
+    degree: int = 3
+    gamma: float = 1.0
+    coef0: float = 1.0
+    _: KW_ONLY
+    random_state: RandomState = None
+    degree_counts_: NDArray[np.int64] = field(init=False)
+    weights_: tuple[Floats, ...] = field(init=False)
+    log_factors_: Floats = field(init=False)  # log √(aₙ/(D πₙ)) of each degree n
 
     def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
         if not 0 < self.gamma < np.inf:

@@ -312,8 +312,6 @@ class MomentSums:
     def combine(self, other: FeatureSums, sign: float) -> FeatureSums:  # noqa: D102
         if isinstance(other, GramSums):
             return replace(self, rest=_combined(self.rest, other, sign))
-        if not isinstance(other, MomentSums):
-            return self.expand().combine(other.expand(), sign)
         return replace(
             self,
             gram=torch.add(self.gram, other.gram, alpha=sign),

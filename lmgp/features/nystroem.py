@@ -1,6 +1,7 @@
 """Nyström features: the kernel, projected onto its sections at a few landmarks."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -9,10 +10,9 @@ from scipy.linalg.lapack import dpstrf
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array
 
-from lmgp.data import Floats, RandomState, as_tensor
+from lmgp.data import Floats, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap, Work, indexed
-from lmgp.kernels.base import Kernel
 from lmgp.neighbours.clustering import farthest_points, nearest_centroids
 from lmgp.neighbours.placement import distinct_places
 from lmgp.utils.lazy import Tensor
@@ -28,6 +28,7 @@ NEGLIGIBLE = 1e-11
 ROWS_PER_LANDMARK, LEAST_ROWS = 10, 10_000
 
 
+@dataclass(eq=False, repr=False)
 class NystroemFeatures(KernelMap):
     """Nyström features: the kernel between a row and m landmarks, whitened.
 
@@ -98,19 +99,10 @@ class NystroemFeatures(KernelMap):
 
     needs = None
     leaves_covariance = True
-    landmarks_: Floats
-    factor_: Floats  # the Cholesky factor L of the covariances of the landmarks
 
-    def __init__(
-        self,
-        n_features: int = 512,
-        landmarks: Literal["kmeans++", "farthest_point"] | ArrayLike = "kmeans++",
-        *,
-        kernel: Kernel | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(n_features, kernel=kernel, random_state=random_state)
-        self.landmarks = landmarks
+    landmarks: Literal["kmeans++", "farthest_point"] | ArrayLike = "kmeans++"
+    landmarks_: Floats = field(init=False)
+    factor_: Floats = field(init=False)  # the Cholesky factor L of the covariances of the landmarks
 
     def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
         """Return zeros: landmarks are in the coordinates of the rows."""

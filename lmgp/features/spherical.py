@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, lru_cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -35,7 +35,7 @@ from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap
 from lmgp.features.fourier import wave_names, write_waves
 from lmgp.features.sparse import non_zeros
-from lmgp.saving.output import whole_file
+from lmgp.saving.output import write_whole
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.parallel import single_threaded_blas
 
@@ -47,6 +47,7 @@ UNIT = 1e-6
 N_DISTANCES, N_RADII, N_ITERATIONS, VERSION = 64, 2000, 300, 1
 
 
+@dataclass(eq=False, repr=False)
 class SphericalFourierFeatures(FeatureMap):
     """Random Fourier features for the polynomial kernel (1 − ‖x − z‖²/a²)ᵖ of rows of unit norm.
 
@@ -118,27 +119,16 @@ class SphericalFourierFeatures(FeatureMap):
         "normalize": ["boolean"],
     }
 
-    frequencies_: Floats
-    radial_: "RadialFit"
-
-    def __init__(
-        self,
-        n_features: int = 512,
-        degree: int = 3,
-        a: float = 4.0,
-        n_gaussians: int = 10,
-        *,
-        orthogonal: bool = False,
-        normalize: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_features = n_features
-        self.degree = degree
-        self.a = a
-        self.n_gaussians = n_gaussians
-        self.orthogonal = orthogonal
-        self.normalize = normalize
-        self.random_state = random_state
+    n_features: int = 512
+    degree: int = 3
+    a: float = 4.0
+    n_gaussians: int = 10
+    _: KW_ONLY
+    orthogonal: bool = False
+    normalize: bool = False
+    random_state: RandomState = None
+    frequencies_: Floats = field(init=False)
+    radial_: "RadialFit" = field(init=False)
 
     def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
         n_inputs = self._of_unit_norm(X).shape[1]
@@ -440,22 +430,18 @@ def _fit(degree: int, a: float, n_inputs: int, n_gaussians: int) -> RadialFit:
         (np.eye(n_gaussians)[middle], min(0.5, 2.0 / n_inputs**0.5)),
         (np.full(n_gaussians, 1.0 / n_gaussians), 0.5),
     ]
+
+    def relative(parameters: Floats, unit: float) -> tuple[Any, ...]:
+        return tuple(part / unit for part in loss(parameters))
+
     reach = _largest_log_ratio(n_inputs)
+    options = {"maxiter": N_ITERATIONS, "ftol": 1e-12, "gtol": 1e-12}
     bounds = [(None, None)] * n_gaussians + [(centre - reach, centre + reach)] * n_gaussians
     results = []
     for c, spread in starts:
         start = np.concatenate((c, centre + spread * offsets))
         unit = loss(start)[0]  # gradients of ordinary size, however small L is
-        results.append(
-            minimize(
-                lambda parameters, unit=unit: tuple(part / unit for part in loss(parameters)),
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-                options={"maxiter": N_ITERATIONS, "ftol": 1e-12, "gtol": 1e-12},
-            ).x
-        )
+        results.append(minimize(relative, start, unit, "L-BFGS-B", jac=True, bounds=bounds, options=options).x)
     best = min(results, key=lambda parameters: loss(parameters)[0])
     c, sigma = best[:n_gaussians].copy(), np.exp(best[n_gaussians:])
     for shared in (c, sigma):
@@ -490,5 +476,4 @@ def _read(path: Path, parameters: tuple[int, float, int], n_gaussians: int) -> R
 def _write(path: Path, fitted: RadialFit) -> None:
     """Store a fit whole or not at all: another process may read it meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as file:
-        file.write(json.dumps({"c": fitted.c.tolist(), "sigma": fitted.sigma.tolist()}).encode())
+    write_whole(path, json.dumps({"c": fitted.c.tolist(), "sigma": fitted.sigma.tolist()}).encode())

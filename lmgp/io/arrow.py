@@ -57,21 +57,22 @@ def open_dataset(
     >>> rows = lmgp.io.open_dataset("measurements/", target="height")  # doctest: +SKIP
     >>> model = lmgp.SpectralGPRegressor().fit(rows)  # doctest: +SKIP
     """
-    _check_names(target, columns, sample_weight, noise_variances)
+    roles = target, sample_weight, noise_variances
+    _check_names(*roles, columns)
     paths = _paths([path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path))
     files = {}
     for one in paths:
         with readable(one):
             files[one] = opened(one)
     first, known = paths[0], files[paths[0]].schema.names
-    roles = [name for name in (target, sample_weight, noise_variances) if name is not None]
-    inputs = choose_inputs(str(first), known, roles, columns)
+    named = [name for name in roles if name is not None]
+    inputs = choose_inputs(str(first), known, named, columns)
     for one, file in files.items():
-        _check_types(one, file.schema, first, files[first].schema, (*inputs, *roles))
-    return TableSource(files, inputs, target, sample_weight, noise_variances, chunk_rows)
+        _check_types(one, file.schema, first, files[first].schema, (*inputs, *named))
+    return TableSource(files, inputs, roles, chunk_rows)
 
 
-def _check_names(target: Any, columns: Any, sample_weight: Any, noise_variances: Any) -> None:
+def _check_names(target: Any, sample_weight: Any, noise_variances: Any, columns: Any) -> None:
     """Refuse what are no names of columns by a DatasetError."""
     for role, name in (("target", target), ("sample_weight", sample_weight), ("noise_variances", noise_variances)):
         if not isinstance(name, str) and (name is not None or role == "target"):
@@ -114,16 +115,9 @@ class TableSource(RowSource):
     """
 
     def __init__(
-        self,
-        files: dict[Path, Any],
-        names: tuple[str, ...],
-        target: str,
-        sample_weight: str | None,
-        noise_variances: str | None,
-        chunk_rows: int | None,
+        self, files: dict[Path, Any], names: tuple[str, ...], roles: tuple[str | None, ...], chunk_rows: int | None
     ) -> None:
-        self._files, self.names = files, names
-        self._roles = target, sample_weight, noise_variances
+        self._files, self.names, self._roles = files, names, roles
         self._chunk_rows = checked_chunk_rows(chunk_rows, len(names))
         super().__init__(self._chunks_ahead, n_rows=sum(file.count_rows() for file in files.values()))
 

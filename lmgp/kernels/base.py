@@ -29,34 +29,29 @@ Bounds = tuple[float, float] | Literal["fixed"] | None
 # Bytes of a block of kernel values, which stays in the processor's cache while it is computed, and its most columns.
 BLOCK_BYTES, BLOCK_COLUMNS = 2**20, 4096
 
-# The capabilities of kernels: what each is, which kernels have it, and the method that a class overrides to have it.
+# The capabilities of kernels: what each is, and which kernels have it.
 CAPABILITIES = {
     "metric": (
         "a lengthscale",
         "GaussianKernel, MaternKernel, RationalQuadraticKernel, and sums, products and multiples with one of them",
-        "metric",
     ),
     "prior_variance": (
         "one prior variance for all rows",
         "GaussianKernel, MaternKernel, RationalQuadraticKernel, PeriodicKernel, and their sums, products and multiples",
-        "prior_variance",
     ),
     "spectral_density": (
         "a spectral density",
         "GaussianKernel, MaternKernel, RationalQuadraticKernel, their sums and multiples, and products of Gaussians",
-        "spectral_density",
     ),
     "frequencies": (
         "a draw of frequencies",
         "GaussianKernel, MaternKernel, RationalQuadraticKernel, PeriodicKernel, and their sums, products and multiples",
-        "sample_frequencies",
     ),
-    "gaussian_components": (
-        "Gaussian components",
-        "GaussianKernel, and sums, products and multiples of it",
-        "gaussian_components",
-    ),
+    "gaussian_components": ("Gaussian components", "GaussianKernel, and sums, products and multiples of it"),
 }
+
+# The method that a class overrides to have a capability.
+_METHODS = {name: name for name in CAPABILITIES} | {"frequencies": "sample_frequencies"}
 
 
 class RadialPart(NamedTuple):
@@ -434,7 +429,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         -------
         bool
         """
-        return self._overrides(CAPABILITIES[capability][2], Kernel)
+        return self._overrides(_METHODS[capability], Kernel)
 
     def _overrides(self, method: str, base: type) -> bool:
         return getattr(type(self), method) is not getattr(base, method)
@@ -668,7 +663,7 @@ def require(kernel: Kernel, capability: str, who: str) -> None:
 
 def unsupported(kernel: Kernel, capability: str, who: str) -> InputError:
     """Make the error that `require` raises."""
-    what, which, _ = CAPABILITIES[capability]
+    what, which = CAPABILITIES[capability]
     shown = " ".join(repr(kernel).split())
     return InputError(f"{who} needs {what} of the kernel; {shown} has none. Kernels that can: {which}.")
 

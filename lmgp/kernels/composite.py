@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -312,6 +313,7 @@ class ScaledKernel(ComposedKernel):
         return tuple(clone(one).set_params(variance=factor * float(one.variance)) for one in components)
 
 
+@dataclass(eq=False, repr=False)
 class LinearKernel(Kernel):
     """The linear kernel k(x, z) = (x − c)ᵀ √V A √V (z − c), of linear functions that are zero at c.
 
@@ -345,18 +347,11 @@ class LinearKernel(Kernel):
     parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
     parameter_kinds: ClassVar[Mapping[str, str]] = {"variance": "slope"}
 
-    def __init__(
-        self,
-        matrix: ArrayLike | None = None,
-        variance: float | ArrayLike = 1.0,
-        center: float | ArrayLike = 0.0,
-        *,
-        variance_bounds: Bounds = None,
-    ) -> None:
-        self.matrix = matrix
-        self.variance = variance
-        self.center = center
-        self.variance_bounds = variance_bounds
+    matrix: ArrayLike | None = None
+    variance: float | ArrayLike = 1.0
+    center: float | ArrayLike = 0.0
+    _: KW_ONLY
+    variance_bounds: Bounds = None
 
     @property
     def label(self) -> str:  # noqa: D102

@@ -1,6 +1,7 @@
 """The periodic kernel: functions that repeat themselves, such as seasons."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from lmgp.kernels.derivatives import squared_distances
 from lmgp.utils.lazy import Tensor, torch
 
 
+@dataclass(eq=False, repr=False)
 class PeriodicKernel(Kernel):
     """The periodic kernel k(x, z) = variance · exp(−2 Σⱼ sin²(π(xⱼ − zⱼ)/periodⱼ)/lengthscaleⱼ²).
 
@@ -57,22 +59,13 @@ class PeriodicKernel(Kernel):
     parameter_kinds: ClassVar[Mapping[str, str]] = {"period": "period", "variance": "variance"}
     label = "periodic"
 
-    def __init__(
-        self,
-        period: float | ArrayLike = 1.0,
-        lengthscale: float | ArrayLike = 1.0,
-        variance: float = 1.0,
-        *,
-        period_bounds: Bounds = None,
-        lengthscale_bounds: Bounds = None,
-        variance_bounds: Bounds = None,
-    ) -> None:
-        self.period = period
-        self.lengthscale = lengthscale
-        self.variance = variance
-        self.period_bounds = period_bounds
-        self.lengthscale_bounds = lengthscale_bounds
-        self.variance_bounds = variance_bounds
+    period: float | ArrayLike = 1.0
+    lengthscale: float | ArrayLike = 1.0
+    variance: float = 1.0
+    _: KW_ONLY
+    period_bounds: Bounds = None
+    lengthscale_bounds: Bounds = None
+    variance_bounds: Bounds = None
 
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left = _on_circles(X, values)

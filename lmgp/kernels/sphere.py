@@ -90,10 +90,8 @@ def to_degrees(points: Floats) -> Floats:
 
 
 def _check_degrees(longitude: Floats, latitude: Floats) -> None:
-    for what, values, (low, high) in (
-        ("longitude", longitude, LONGITUDE_RANGE),
-        ("latitude", latitude, LATITUDE_RANGE),
-    ):
+    sides = ("longitude", longitude, LONGITUDE_RANGE), ("latitude", latitude, LATITUDE_RANGE)
+    for what, values, (low, high) in sides:
         outside = np.flatnonzero((values < low) | (values > high))
         if len(outside):
             (south, north), (west, east) = LATITUDE_RANGE, LONGITUDE_RANGE

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import ClassVar, Self
 
@@ -24,6 +25,7 @@ TINY = 1e-36
 VAST = 1e6
 
 
+@dataclass(eq=False, repr=False)
 class StationaryKernel(Kernel):
     """k(x, z) = variance · correlation(r²) with r² = Σⱼ (xⱼ − zⱼ)²/lengthscaleⱼ².
 
@@ -42,18 +44,11 @@ class StationaryKernel(Kernel):
 
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
 
-    def __init__(
-        self,
-        lengthscale: float | ArrayLike = 1.0,
-        variance: float = 1.0,
-        *,
-        lengthscale_bounds: Bounds = None,
-        variance_bounds: Bounds = None,
-    ) -> None:
-        self.lengthscale = lengthscale
-        self.variance = variance
-        self.lengthscale_bounds = lengthscale_bounds
-        self.variance_bounds = variance_bounds
+    lengthscale: float | ArrayLike = 1.0
+    variance: float = 1.0
+    _: KW_ONLY
+    lengthscale_bounds: Bounds = None
+    variance_bounds: Bounds = None
 
     @property
     def profile(self) -> str | None:
@@ -240,6 +235,7 @@ class GaussianKernel(StationaryKernel):
         return GaussianKernel(lengthscale if lengthscale.ndim else float(lengthscale), variance)
 
 
+@dataclass(eq=False, repr=False)
 class MaternKernel(StationaryKernel):
     """The Matérn kernel of smoothness ½, 3/2 or 5/2, a function of the distance r in lengthscales.
 
@@ -270,17 +266,7 @@ class MaternKernel(StationaryKernel):
 
     SMOOTHNESSES: ClassVar[tuple[float, ...]] = (0.5, 1.5, 2.5)
 
-    def __init__(
-        self,
-        lengthscale: float | ArrayLike = 1.0,
-        variance: float = 1.0,
-        smoothness: float = 1.5,
-        *,
-        lengthscale_bounds: Bounds = None,
-        variance_bounds: Bounds = None,
-    ) -> None:
-        super().__init__(lengthscale, variance, lengthscale_bounds=lengthscale_bounds, variance_bounds=variance_bounds)
-        self.smoothness = smoothness
+    smoothness: float = 1.5
 
     @property
     def profile(self) -> str:  # noqa: D102
@@ -337,6 +323,7 @@ class MaternKernel(StationaryKernel):
         return np.sqrt(2.0 * self.smoothness / rng.chisquare(2.0 * self.smoothness, size))
 
 
+@dataclass(eq=False, repr=False)
 class RationalQuadraticKernel(StationaryKernel):
     """The rational quadratic kernel k(x, z) = variance · (1 + r²/(2 alpha))^{−alpha}, r the distance in lengthscales.
 
@@ -368,19 +355,9 @@ class RationalQuadraticKernel(StationaryKernel):
     profile = "rational_quadratic"
     label = "rational quadratic"
 
-    def __init__(
-        self,
-        lengthscale: float | ArrayLike = 1.0,
-        variance: float = 1.0,
-        alpha: float = 1.0,
-        *,
-        lengthscale_bounds: Bounds = None,
-        variance_bounds: Bounds = None,
-        alpha_bounds: Bounds = None,
-    ) -> None:
-        super().__init__(lengthscale, variance, lengthscale_bounds=lengthscale_bounds, variance_bounds=variance_bounds)
-        self.alpha = alpha
-        self.alpha_bounds = alpha_bounds
+    alpha: float = 1.0
+    _: KW_ONLY
+    alpha_bounds: Bounds = None
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         alpha = values["alpha"]

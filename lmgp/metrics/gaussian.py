@@ -203,12 +203,7 @@ def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, *, std: Arr
 
 
 def coverage(
-    y: ArrayLike,
-    mean: Any,
-    variance: ArrayLike | None = None,
-    level: float = 0.95,
-    *,
-    std: ArrayLike | None = None,
+    y: ArrayLike, mean: Any, variance: ArrayLike | None = None, level: float = 0.95, *, std: ArrayLike | None = None
 ) -> float:
     """Compute the share of targets inside the central predictive interval.
 

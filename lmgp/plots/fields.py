@@ -91,7 +91,9 @@ def band(
     rows = checked_rows(model, X, 1, "A band")
     X, dates = as_numbers(model, X)
     checked_level(level)
-    targets = None if y is None else _targets(y, len(rows))
+    targets = None if y is None else finite("y", y, "one for each row of X")
+    if targets is not None and targets.shape != (len(rows),):
+        raise InputError(f"y must have one value for each of the {len(rows)} rows of X; got shape {targets.shape}.")
     places = np.linspace(*extent(rows[:, 0], 0.05), _count(n_points))
     mean, _, lower, upper = predict(model, places[:, None], X, dates, include_noise, level)
     ax = axes_for(ax)
@@ -278,22 +280,15 @@ def _reaches(model: Any) -> tuple[Floats, Floats]:
     if places is None or not len(places) or not np.isfinite(one.reach_):
         why = "every test row is its own, or nearest rows predict" if places is not None else type(one).__name__
         raise InputError(f"The model has no centroids ({why}). Draw a LocalizedGPRegressor, which places them.")
-    if last is not model or one.n_features_in_ != last.n_features_in_:
+    if last is not model or not last._table.is_plain:
         raise InputError(
             "The centroids are in the coordinates of the kernel, which are not the columns of X: the model has "
-            f"{'steps before it' if last is not model else 'places on a sphere'}. Draw its last step, or model_."
+            f"{'steps before it' if last is not model else 'columns of other kinds'}. Draw its last step, or model_."
         )
     if places.shape[1] > 2:
         raise InputError(f"Centroids are drawn over one or two input columns; the model has {places.shape[1]}.")
     radii: Floats = one.reach_ * one.kernel_.metric(places.shape[1])
     return places, radii
-
-
-def _targets(y: ArrayLike, n: int) -> Floats:
-    targets = finite("y", y, "one for each row of X")
-    if targets.shape != (n,):
-        raise InputError(f"y must have one value for each of the {n} rows of X; got shape {targets.shape}.")
-    return targets
 
 
 def _count(n_points: int) -> int:

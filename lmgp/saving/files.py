@@ -22,7 +22,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from lmgp.errors import InputError, ModelFileError
-from lmgp.saving.output import PathLike, as_path, whole_file
+from lmgp.saving.output import PathLike, as_path, write_whole
 from lmgp.saving.tree import Decoder, Encoder
 
 Arrays = Sequence[NDArray[Any]]
@@ -223,8 +223,7 @@ def write_file(path: PathLike, value: Any, whole: str, beside: dict[str, Any]) -
     encoder = Encoder(whole)
     tree = encoder.encode(value)
     header = {"version": VERSION, "lmgp": version("lmgp"), **beside, "rows_kept": encoder.rows_kept, "model": tree}
-    with whole_file(path) as stream:
-        stream.write(to_bytes(header, encoder.arrays))
+    write_whole(path, to_bytes(header, encoder.arrays))
 
 
 def read_file(path: PathLike, tensors: bool = True) -> tuple[Any, dict[str, Any]]:

@@ -48,6 +48,12 @@ def whole_file(path: PathLike) -> Iterator[BinaryIO]:
         raise _refusal(given, error) from error
 
 
+def write_whole(path: PathLike, content: bytes | memoryview) -> None:
+    """Write a file whole, or not at all: see `whole_file`."""
+    with whole_file(path) as stream:
+        stream.write(content)
+
+
 def check_place(path: PathLike, *read: PathLike | None) -> None:
     """Check that a file can be written, by making one beside it and removing it.
 

@@ -96,7 +96,9 @@ def reading(
     with counted(n_bar, title, "rows", verbose, first) as bar:
         for number, chunk in enumerate(source.chunks() if chunks is None else chunks, start):
             with Place(number, first, 0).named():
-                n = _count(chunk)
+                if len(shape := np.shape(chunk.X)) != 2:
+                    raise InputError(f"X must have rows and columns, shape (n, d); got an array of shape {shape}.")
+                n = int(shape[0])
             if n == 0:
                 if not told:
                     warn(
@@ -108,13 +110,6 @@ def reading(
             yield Place(number, first, n), chunk
             first += n
             bar.update(n)
-
-
-def _count(chunk: Chunk) -> int:
-    shape = np.shape(chunk.X)
-    if len(shape) != 2:
-        raise InputError(f"X must have rows and columns, shape (n, d); got an array of shape {shape}.")
-    return int(shape[0])
 
 
 def checked_chunk(model: Any, chunk: Chunk, place: Place) -> Rows | None:

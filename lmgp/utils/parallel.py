@@ -39,7 +39,7 @@ class _BlasHolders:
             if self._count == 0:
                 # threadpoolctl lets only the thread that set a limit restore it, and the first holder may leave first.
                 self._keeper = ThreadPoolExecutor(1)
-                self._keeper.submit(self._set).result()
+                self._keeper.submit(lambda: self._limit.enter_context(self.limit("blas"))).result()
             self._count += 1
 
     def __exit__(self, *_: object) -> None:
@@ -48,9 +48,6 @@ class _BlasHolders:
             if self._count == 0:
                 self._keeper.submit(self._limit.close).result()
                 self._keeper.shutdown()
-
-    def _set(self) -> None:
-        self._limit.enter_context(self.limit("blas"))
 
     def limit(self, user_api: str) -> Any:
         """Return a context in which libraries have one thread, if threadpoolctl lets the calling thread decide that."""

@@ -8,30 +8,18 @@ from lmgp.errors import UnknownParameterError, nearest_names
 
 # What kernels that can be named are called elsewhere, in lower case.
 KERNELS = {
-    "rbf": "gaussian",
-    "se": "gaussian",
-    "squared_exponential": "gaussian",
-    "squaredexponential": "gaussian",
-    "exponentiated_quadratic": "gaussian",
-    "exponential": "matern12",
-    "laplacian": "matern12",
-    "ornstein_uhlenbeck": "matern12",
-    "ou": "matern12",
+    **dict.fromkeys(("rbf", "se", "squared_exponential", "squaredexponential", "exponentiated_quadratic"), "gaussian"),
+    **dict.fromkeys(("exponential", "laplacian", "ornstein_uhlenbeck", "ou"), "matern12"),
     "rq": "rational_quadratic",
-    "exp_sine_squared": "periodic",
-    "expsinesquared": "periodic",
-    "dot_product": "linear",
-    "dotproduct": "linear",
+    **dict.fromkeys(("exp_sine_squared", "expsinesquared"), "periodic"),
+    **dict.fromkeys(("dot_product", "dotproduct"), "linear"),
 }
 
 # What distributions of observations are called elsewhere, in lower case.
 NOISES = {
     "gaussian": "normal",
-    "t": "student",
-    "student_t": "student",
-    "student-t": "student",
-    "heteroscedastic": "varying",
-    "heteroskedastic": "varying",
+    **dict.fromkeys(("t", "student_t", "student-t"), "student"),
+    **dict.fromkeys(("heteroscedastic", "heteroskedastic"), "varying"),
 }
 
 # What parameters are called elsewhere.
