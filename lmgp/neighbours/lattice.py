@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices
 from lmgp.errors import InputError
-from lmgp.kernels.base import Kernel
 
 Keys = NDArray[np.int64]
 
@@ -31,12 +30,6 @@ class Lattice:
 
     metric: Floats
     threshold: float
-
-    @classmethod
-    def of(cls, kernel: Kernel, n_inputs: int, threshold: float) -> Self:
-        """Make the lattice of a kernel and a threshold in lengthscales."""
-        metric = np.broadcast_to(np.asarray(kernel.metric(n_inputs), dtype=np.float64), (n_inputs,)).copy()
-        return cls(metric, threshold)
 
     @property
     def side(self) -> float:

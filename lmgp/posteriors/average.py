@@ -51,11 +51,12 @@ def stacking_weights(densities: Floats, counts: Floats) -> Floats:
     Y. Yao, A. Vehtari, D. Simpson and A. Gelman, *Using Stacking to Average Bayesian Predictive Distributions*,
     Bayesian Analysis 13, 2018, section 3.
     """
-    relative = np.exp(densities - densities.max(axis=0))
     weights = np.ones(len(densities))
     for least, most in ((0.0, len(weights)), (LEAST, MOST)):
         weights[np.argsort(-weights, kind="stable")[most:]] = 0.0
-        weights = np.where(weights >= least, weights, 0.0) / weights.sum()
+        weights = np.where(weights >= min(least, weights.max()), weights, 0.0) / weights.sum()
+        # Of those still in: what is left out may be all that a row had, to the last digit.
+        relative = np.exp(np.minimum(densities - densities[weights > 0.0].max(axis=0), 0.0))
         for _ in range(STEPS):
             shares = weights[:, None] * relative
             weights = np.average(shares / shares.sum(axis=0), axis=1, weights=counts)

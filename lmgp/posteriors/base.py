@@ -115,8 +115,7 @@ class Posterior(ABC):
         """
         products = self.products()
         assert products is not None  # of one C
-        squares = products.diagonal() / max(1, self.n_rows)
-        return np.broadcast_to(squares, (len(X), len(squares)))
+        return np.tile(products.diagonal() / max(1, self.n_rows), (len(X), 1))
 
     def prior_variance(self, X: Floats) -> Floats:
         """Return the prior variance of each row, shape (m,)."""
@@ -250,12 +249,3 @@ def rows_are_gone() -> InputError:
         "fitted to chunks, or rows were added, taken out or merged. Fit it to all rows at once, in memory, for "
         "leave-one-out predictions and all else that takes the rows."
     )
-
-
-def combine(targets: Any, combination: Floats) -> Any:
-    """Return targets @ combination for an array or a tensor of shape (..., t)."""
-    import torch
-
-    if isinstance(targets, torch.Tensor):
-        return targets @ torch.from_numpy(np.ascontiguousarray(combination))
-    return targets @ combination

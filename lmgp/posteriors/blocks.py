@@ -77,13 +77,6 @@ class Blocks(Part):
     plan: BlockPlan
     blocks: tuple[Indices, ...]
 
-    @classmethod
-    def planted(cls, plan: BlockPlan, rows: Rows) -> Self:
-        """Part rows into blocks, and plant their tree."""
-        part = Part.of(plan.kernel, rows)
-        blocks = blocks_of(part.points(plan.kernel, slice(None)), plan.size)
-        return cls(**{one.name: getattr(part, one.name) for one in fields(part)}, plan=plan, blocks=tuple(blocks))
-
     @cached_property
     def inputs(self) -> Tensor:
         """The rows, shape (n, d)."""
@@ -171,7 +164,9 @@ class BlockForest(Forest):
     plan: BlockPlan
 
     def _plant(self, rows: Rows) -> Blocks:
-        return Blocks.planted(self.plan, rows)
+        plan, part = self.plan, Part.of(self.plan.kernel, rows)
+        blocks = blocks_of(part.points(plan.kernel, slice(None)), plan.size)
+        return Blocks(**{one.name: getattr(part, one.name) for one in fields(part)}, plan=plan, blocks=tuple(blocks))
 
     def gathered(self, name: str, places: Indices) -> Tensor:
         """Return what an attribute of the parts has of the rows at some places, of the shape of these and more axes."""
@@ -215,15 +210,11 @@ class BlockCovariance:
             for block, of_block in zip(part.blocks, part.factors, strict=True)
         ]
 
-    def weights(self, V: Tensor) -> Tensor:
-        """Return ΦᵀC⁻¹V = A⁻¹ΦᵀB⁻¹V, shape (D, t): the weights of columns that the targets V give."""
-        within = self._within_blocks(V)
-        seen = [mapped.T @ within[places] for mapped, places in zip(self._mapped, self._slices, strict=True)]
-        return solve_few(self.factor, sum(seen[1:], seen[0]))
-
     def solve(self, V: Tensor) -> Tensor:
         """Return C⁻¹V, for V of shape (n, t)."""
-        weights = self.weights(V)
+        within = self._within_blocks(V)
+        seen = [mapped.T @ within[places] for mapped, places in zip(self._mapped, self._slices, strict=True)]
+        weights = solve_few(self.factor, sum(seen[1:], seen[0]))  # of the columns: ΦᵀC⁻¹V = A⁻¹ΦᵀB⁻¹V
         return self._within_blocks(V - torch.cat([mapped @ weights for mapped in self._mapped]))
 
     @property

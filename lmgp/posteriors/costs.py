@@ -129,24 +129,18 @@ def of_map(
     """
     columns, drawing = _numbers(work.columns), Cost()
     if work.solved:
-        columns += _solve(work.solved) + _entries(work.solved, d, kernel)
-        drawing = _landmarks(work.solved, n, d, kernel)
+        m = work.solved
+        columns += _solve(m) + _entries(m, d, kernel)
+        # For each landmark, k-means++ weighs 2 + ln m rows by the distances of all rows that it looks at.
+        n_seen = min(n, max(LEAST_ROWS, ROWS_PER_LANDMARK * m))
+        weighed = Cost(bytes=8.0 * (d + 1) * n_seen * m * (2.0 + math.log(m)))
+        drawing = weighed + _entries(m**2, d, kernel) + _factor(m)
     row = columns + Cost(work.columns**2)  # half of a product that is symmetric
     if work.moments is not None:
         row = min(row, Cost(bytes=8.0 * MOMENT_PASSES * work.moments), key=lambda cost: cost.seconds)
     model = Cost(calls=CALLS_OF_MODEL) + _factor(work.columns) + _numbers(work.columns**2) + share * n * row
     # Models from which no row is predicted are not solved.
     return drawing + min(n_centroids, n_predict) * model + n_predict * (columns + _solve(work.columns))
-
-
-def _landmarks(m: int, n: int, d: int, kernel: Kernel) -> Cost:
-    """Return what drawing m landmarks and factorising their covariance takes.
-
-    For each, k-means++ weighs 2 + ln m rows by the distances of all rows that it looks at.
-    """
-    n_seen = min(n, max(LEAST_ROWS, ROWS_PER_LANDMARK * m))
-    weighed = m * (2.0 + math.log(m))
-    return Cost(bytes=8.0 * (d + 1) * n_seen * weighed) + _entries(m**2, d, kernel) + _factor(m)
 
 
 def of_residual(work: Work, n_neighbours: int, block_size: int, n: int, d: int, n_predict: int, kernel: Kernel) -> Cost:

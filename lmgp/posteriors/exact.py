@@ -9,7 +9,7 @@ import numpy as np
 
 from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.base import LEAST, Posterior, combine, normal_log_density, repetitions
+from lmgp.posteriors.base import LEAST, Posterior, normal_log_density, repetitions
 from lmgp.posteriors.joint import ADVICE, BATCH_BYTES, is_dense, normal_draws, prior_draw, with_variance
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import factorise, solve_lower, solve_upper
@@ -113,19 +113,17 @@ class ExactPosterior(Posterior):
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         other = super().combined(combination)
-        other._whitened = combine(self._whitened, combination)
+        other._whitened = self._whitened @ as_tensor(combination)
         vars(other).pop("coefficients", None)
         return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
-        means, variances = np.zeros((len(X), self._rows.n_targets)), np.empty(len(X)) if variance else None
-        if not variance and self.n_rows:
-            for part in chunks(len(X), self.n_rows, SOLVE_BYTES):
+        means, variances = np.empty((len(X), self._rows.n_targets)), np.empty(len(X)) if variance else None
+        for part in chunks(len(X), max(1, self.n_rows), SOLVE_BYTES):
+            if variances is None:
                 section = self.kernel.evaluate(as_tensor(X[part]), as_tensor(self._rows.X))
                 means[part] = section.numpy() @ self.coefficients
-        if variances is None:
-            return means, None
-        for part in chunks(len(X), max(1, self.n_rows), SOLVE_BYTES):
+                continue
             solved = self.whiten(X[part])
             means[part] = (solved.mT @ self._whitened).numpy()
             # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.

@@ -11,7 +11,7 @@ from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import ToleranceWarning, warn
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.base import Posterior, combine
+from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
 from lmgp.posteriors.residual import ResidualPlan
@@ -170,13 +170,9 @@ class IterativePosterior(Posterior):
         plan = ResidualPlan.fitted(kernel, rows, noise, NystroemFeatures(size), rng, *sizes)
         self._near = plan(plan.forest(rows), np.eye(rows.n_targets))
         variances, X = as_tensor(noise.of_weighted_rows(rows)), as_tensor(rows.X)
-        products = KernelProducts(
-            kernel,
-            X.to(self._device),
-            variances.to(self._device),
-            single=single_is_enough(kernel, X, float(variances.min()), 0.5 * tolerance),
-            max_bytes=limit - 8.0 * n * (size + block_size),
-        )
+        single = single_is_enough(kernel, X, float(variances.min()), 0.5 * tolerance)
+        moved, rest = (X.to(self._device), variances.to(self._device)), limit - 8.0 * n * (size + block_size)
+        products = KernelProducts(kernel, *moved, single=single, max_bytes=rest)
         error_of = left_out_error(self._near.covariance_of_rows, n, rng)
         covariance = self._near.covariance_of_rows.to(self._device)
         with counted(max_iterations, "Conjugate gradients", "iterations", verbose) as bar:
@@ -207,7 +203,7 @@ class IterativePosterior(Posterior):
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         other = super().combined(combination)
-        other.coefficients = combine(self.coefficients, combination)
+        other.coefficients = self.coefficients @ as_tensor(combination)
         return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102

@@ -19,8 +19,6 @@ NEIGHBORS = 128
 DENSE = 2048
 # The columns of these; every draw has its own.
 COLUMNS = 2048
-# The most rows of a block within which what a map leaves out is drawn with its correlations.
-BLOCK = 1024
 # Bytes of covariances that are held at a time.
 BATCH_BYTES = 16 * 2**20
 # What may be added to the diagonal of a covariance for a Cholesky factor, in multiples of its largest entry.

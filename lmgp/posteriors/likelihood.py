@@ -39,6 +39,10 @@ class ExactLikelihood:
     ----------
     rows : Rows
         With centred targets, whose likelihoods are added: independent processes of one kernel and one noise.
+
+    References
+    ----------
+    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 5.9.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -68,7 +72,11 @@ class ExactLikelihood:
         added = as_tensor(noise.of_weighted_rows(rows))
         with torch.no_grad():
             covariance, gradient = self._with_pullback(kernel, free[:-1])
-            value, by_covariance = log_density(covariance, added, as_tensor(rows.Y))
+            factor, coefficients, value = _factorised(covariance, added, as_tensor(rows.Y))
+            by_covariance = torch.cholesky_inverse(factor)
+            del factor  # an n × n matrix less beside the derivatives
+            # ½(ααᵀ − C⁻¹) with α = C⁻¹y.
+            by_covariance.addmm_(coefficients, coefficients.T, beta=-float(n_targets)).mul_(0.5)
             if rows.noise_variances is None:
                 by_noise = float(by_covariance.diagonal() @ added)
                 by_noise -= 0.5 * n_targets * (rows.n_observations - len(rows))
@@ -101,49 +109,14 @@ class ExactLikelihood:
         return 8 * n * n * (4 + 5 * max(1, n_parts))
 
 
-def log_density(covariance: Tensor, noise: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log N(y | 0, C) for C = K + diag(noise), and its derivative by C.
-
-    The value takes one Cholesky factorisation, the derivative ½(ααᵀ − C⁻¹) with α = C⁻¹y one inverse from that factor.
-
-    Parameters
-    ----------
-    covariance : Tensor of shape (n, n)
-        K, symmetric; left as it is.
-    noise : Tensor of shape (n,)
-    y : Tensor of shape (n,) or (n, t)
-        Several targets share the factorisation.
-
-    Returns
-    -------
-    value : Tensor of shape ()
-        In nats, summed over the targets.
-    by_covariance : Tensor of shape (n, n)
-
-    Raises
-    ------
-    NumericalError
-        If float64 does not allow a Cholesky factorisation.
-
-    References
-    ----------
-    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 5.9.
-    """
-    factor, coefficients, value = _factorised(covariance, noise, y)
-    by_covariance = torch.cholesky_inverse(factor)
-    by_covariance.addmm_(coefficients, coefficients.T, beta=-float(coefficients.shape[1])).mul_(0.5)
-    return value, by_covariance
-
-
-def _factorised(covariance: Tensor, noise: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the Cholesky factor of C, C⁻¹y, and the log density."""
+def _factorised(covariance: Tensor, noise: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the Cholesky factor of C = K + diag(noise), C⁻¹Y, and log N(Y | 0, C), summed over targets, (n, t)."""
     noisy = covariance.clone()
     noisy.diagonal().add_(noise)
     factor, info = torch.linalg.cholesky_ex(noisy)
-    least = ROUNDING * len(y) * noisy.diagonal().max()  # of the squares of pivots, in any order of the rows
+    least = ROUNDING * len(targets) * noisy.diagonal().max()  # of the squares of pivots, in any order of the rows
     if info != 0 or not (factor.diagonal().square() > least).all():  # or not a number
         raise NumericalError("The covariance has no Cholesky factor in float64.")
-    targets = y.reshape(len(y), -1)
     coefficients = torch.cholesky_solve(targets, factor)
-    of_each = 2.0 * factor.diagonal().log().sum() + len(y) * math.log(2.0 * math.pi)
+    of_each = 2.0 * factor.diagonal().log().sum() + len(targets) * math.log(2.0 * math.pi)
     return factor, coefficients, -0.5 * ((targets * coefficients).sum() + targets.shape[1] * of_each)

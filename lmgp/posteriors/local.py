@@ -343,19 +343,14 @@ class LocalPlan:
         before, centroids, more = None, self.centroids, rows.X
         if isinstance(start, RowsAround) and np.array_equal(start.rows.X, rows.X[: start.n_rows]):
             before, centroids, more = start, start.centroids, rows.X[start.n_rows :]
-        opened = self._opened(more)
-        if len(opened):
-            n = len(self.centroids)
-            centroids = np.concatenate((self.centroids, np.unique(np.concatenate((centroids[n:], opened)), axis=0)))
+        if self.threshold is not None and len(more):
+            distance, _ = KDTree(self.kernel.in_lengthscales(self.centroids)).query(self.kernel.in_lengthscales(more))
+            far, n = more[distance >= self.threshold], len(self.centroids)
+            if len(far):
+                lattice = Lattice(self.kernel.metric(more.shape[1]), self.threshold)
+                opened = lattice.centres(np.unique(lattice.cells(far), axis=0))
+                centroids = np.concatenate((self.centroids, np.unique(np.concatenate((centroids[n:], opened)), axis=0)))
         return RowsAround(self, rows, centroids, before)
-
-    def _opened(self, X: Floats) -> Floats:
-        """Return the centroids of rows that are not closer than the threshold to one of the first centroids."""
-        if self.threshold is None or not len(X):
-            return X[:0]
-        distance, _ = KDTree(self.kernel.in_lengthscales(self.centroids)).query(self.kernel.in_lengthscales(X))
-        lattice = Lattice.of(self.kernel, X.shape[1], self.threshold)
-        return lattice.centres(np.unique(lattice.cells(X[distance >= self.threshold]), axis=0))
 
 
 class RowsAround(LocalPosterior):
@@ -398,7 +393,11 @@ class RowsAround(LocalPosterior):
         rows, features, solver = self._rows_within_reach(centroid), self.features, self.plan.solver
         is_small = solver == "auto" and features is not None and len(rows) < features.n_features_out_
         if features is not None and solver != "dual" and not is_small:
-            return WeightPosterior(features, centroid, self.kernel, accumulate(features, rows, centroid, self.noise))
+            statistics = accumulate(features, rows, centroid, self.noise)
+            posterior = WeightPosterior(features, centroid, self.kernel, statistics)
+            if rows.measurements is not None:  # whose sum does not tell how many rows there are
+                posterior.n_rows = len(rows)
+            return posterior
         if len(rows) == self.n_rows:  # the same around every centroid
             return self._of_all_rows.get(self.n_rows, lambda: self._exact(self._rows))
         return self._exact(rows)

@@ -23,7 +23,6 @@ from lmgp.posteriors.toeplitz import (
     block_modes,
     half_shape,
     iterations_before,
-    mode_products,
     opposite,
 )
 from lmgp.utils.fitted import digest
@@ -403,9 +402,10 @@ class ModePlan:
             If the sums and iterations may take longer; before they begin.
         """
         kernel = kernel.checked(rows.X.shape[1])
-        # A row of precision ρ counts as ρ rows at its place: in √N/σ, N rows in reach are ρN.
+        # A row of precision ρ counts as ρ rows at its place: in √N/σ, N rows in reach are ρN. Where the unit of weights
+        # is any, σ is that of a row: it is smaller as well.
         precision = noise.mean_precision(rows)
-        variance = noise.variance / np.sqrt(max(1.0, precision))
+        variance = noise.variance / max(1.0, precision) ** (0.5 if rows.measurements is None else 1.0)
         modes = choose_modes(kernel, rows.X, variance, tolerance, room, box, n_rows)
         check_modes(modes, kernel, tolerance, 1 + n_trend, max_memory_gib)
         transform = transform_tolerance(tolerance, variance, kernel, room)
@@ -458,14 +458,21 @@ class ModePlan:
     @cached_property
     def left_out(self) -> float:
         """The prior variance that the modes leave out."""
-        roots = np.sqrt(self.weights)[None]
-        return max(0.0, self.kernel.prior_variance() - float(mode_products(roots, roots)[0]))
+        # Modes −j, which are not kept, weigh as much as j.
+        of_modes = 2.0 * float(self.weights.sum()) - float(self.weights[..., 0].sum())
+        return max(0.0, self.kernel.prior_variance() - of_modes)
 
     @cached_property
     def upsampling(self) -> float:
-        """Of the grids of the sums over rows."""
-        n_rows = self.n_chosen if self.keeps_rows else min(self.n_chosen, CHUNK)
-        return upsampling_of(self.modes, n_rows, self.transform_tolerance)
+        """Of the grids of the sums over rows, that which takes fewer operations.
+
+        It is chosen once, so that what rows add is the same whatever rows they come with, and is taken out to the last
+        digit.
+        """
+        n_rows, tolerance = self.n_chosen if self.keeps_rows else min(self.n_chosen, CHUNK), self.transform_tolerance
+        sizes = 4 * self.modes.counts + 1
+        coarse, fine = (of_transform(sizes, n_rows, tolerance, factor).seconds for factor in (COARSE, FINE))
+        return FINE if tolerance <= 1e-9 or coarse > WORTH_FINE * fine else COARSE
 
     @property
     def rounding(self) -> float:
@@ -559,17 +566,6 @@ def transform_tolerance(tolerance: float, noise_variance: float, kernel: Kernel,
     """Return the relative tolerance of transforms that a tolerance of the mean asks for."""
     small = tolerance * noise_variance / (kernel.prior_variance() * room**2)
     return min(max(TRANSFORM * small, LEAST_TRANSFORM), 1e-3)
-
-
-def upsampling_of(modes: Modes, n_rows: int, tolerance: float) -> float:
-    """Return the upsampling of the sums over rows that takes fewer operations.
-
-    It is chosen once, so that what rows add is the same whatever rows they come with, and is taken out to the last
-    digit.
-    """
-    sizes = 4 * modes.counts + 1
-    coarse, fine = (of_transform(sizes, n_rows, tolerance, factor).seconds for factor in (COARSE, FINE))
-    return FINE if tolerance <= 1e-9 or coarse > WORTH_FINE * fine else COARSE
 
 
 class RowProducts:

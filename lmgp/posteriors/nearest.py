@@ -135,10 +135,6 @@ class NearestPosterior(Posterior):
     def _n_targets(self) -> int:
         return self._combination.shape[1]
 
-    def with_noise(self, noise: Noise) -> Self:
-        """Return the posterior of the same rows with another noise."""
-        return self._changed(noise=noise)
-
     def with_neighbors(self, number: int) -> Self:
         """Return a posterior of the same rows that predicts each row from another number of its own nearest ones."""
         return self._changed(n_neighbors=min(number, self.n_rows), _cells=None, _near=None)
@@ -146,8 +142,7 @@ class NearestPosterior(Posterior):
     def without(self, taken: NDArray[np.bool_]) -> Self:
         """Return a posterior that predicts from the other rows alone, each row from its own nearest ones."""
         forest = self._forest.left_out(taken)
-        n_neighbors = min(self.n_neighbors, len(forest))
-        return self._changed(_forest=forest, _cells=None, _near=None, n_rows=len(forest), n_neighbors=n_neighbors)
+        return self._changed(_forest=forest, n_rows=len(forest)).with_neighbors(self.n_neighbors)
 
     def with_weights(self, weights: Floats, noise: Noise) -> Self:
         """Return the posterior of the same rows, planted together, with other weights and another noise.
@@ -297,13 +292,9 @@ class NearestPosterior(Posterior):
 
 def nearest_of(posterior: Posterior, kernel: Kernel, noise: Noise, n_neighbors: int) -> NearestPosterior:
     """Return the posterior of the nearest of another one's rows, by its search tree if it has one in this metric."""
-    process = posterior.process
-    if (
-        isinstance(process, NearestPosterior)
-        and process._forest.is_one_tree
-        and digest(process.kernel) == digest(kernel)
-    ):
-        return process.with_neighbors(n_neighbors).with_noise(noise)
+    other = posterior.process
+    if isinstance(other, NearestPosterior) and other._forest.is_one_tree and digest(other.kernel) == digest(kernel):
+        return other.with_neighbors(n_neighbors)._changed(noise=noise)
     return NearestPosterior(kernel, posterior.rows, noise, n_neighbors, share=False)
 
 
@@ -333,7 +324,4 @@ class NearestPlan:
 
     def __call__(self, rows: Forest, combination: Floats) -> NearestPosterior:
         """Return the posterior of rows, with a combination of their targets."""
-        return NearestPosterior(
-            self.kernel, rows, self.noise, self.n_neighbors, self.max_memory_gib, share=self.share, device=self.device,
-            precision=self.precision, combination=combination,
-        )  # fmt: skip
+        return NearestPosterior(rows=rows, combination=combination, **vars(self))

@@ -80,9 +80,8 @@ def solve_over_rows(plan: ModePlan, rows: Rows, targets: Floats, enough: Floats)
     weights, residual, remaining = torch.zeros_like(right), right, np.full(len(enough), np.inf)
     while True:
         n_before, before = n_iterations, remaining
-        weights = weights + conjugate_gradients(
-            multiply, precondition, residual, settled, plan.max_iterations - n_before
-        )
+        left = plan.max_iterations - n_before
+        weights = weights + conjugate_gradients(multiply, precondition, residual, settled, left)
         of_modes = plan.rows_to_modes(rows.X, weights.numpy().T)
         means = plan.modes_to_rows(rows.X, plan.weights * of_modes)
         residual = right - torch.from_numpy(means.T + noise[:, None] * weights.numpy())

@@ -12,7 +12,7 @@ from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.forest import Forest
 from lmgp.neighbours.trees import tree_points
-from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density, repetitions
+from lmgp.posteriors.base import Posterior, made_for_one_kernel, normal_log_density, repetitions
 from lmgp.posteriors.blocks import BlockCovariance, BlockForest, BlockPlan, solve_few
 from lmgp.posteriors.weights import fitted_global_map
 from lmgp.utils.lazy import Tensor, no_grad, torch
@@ -78,9 +78,7 @@ class ResidualPosterior(Posterior):
         from lmgp.posteriors.rowsystems import MOST, RowSystems  # here, for it loads a compiler
 
         none = self._forest.none
-        if self.n_neighbors > MOST:
-            return None
-        return RowSystems.of(self.kernel, None, none.X, none.Y, np.empty(0))
+        return None if self.n_neighbors > MOST else RowSystems.of(self.kernel, None, none.X, none.Y, np.empty(0))
 
     def __getstate__(self) -> dict[str, Any]:
         cached = "covariance_of_rows", "_systems"
@@ -95,7 +93,7 @@ class ResidualPosterior(Posterior):
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         return self._changed(
             _combination=self._combination @ combination,
-            _weights=combine(self._weights, combination),
+            _weights=self._weights @ as_tensor(combination),
             _products=combination.T @ self._products @ combination,
         )
 
@@ -114,8 +112,7 @@ class ResidualPosterior(Posterior):
         return means, variances
 
     def surprise(self, X: Floats) -> Floats:  # noqa: D102
-        squares = self._products.diagonal() / self.n_rows
-        return np.broadcast_to(squares, (len(X), len(squares)))
+        return np.tile(self._products.diagonal() / self.n_rows, (len(X), 1))
 
     def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:  # noqa: D102
         if kernel is not None or noise_variance is not None:
@@ -254,24 +251,15 @@ class ResidualPlan:
         return cls(BlockPlan(kernel, noise, fitted, centre, block_size, max_memory_gib), n_neighbors)
 
     @property
-    def kernel(self) -> Kernel:
-        """The kernel."""
-        return self.blocks.kernel
-
-    @property
-    def noise(self) -> Noise:
-        """The noise."""
-        return self.blocks.noise
-
-    @property
     def name(self) -> tuple[Any, ...]:
         """What plans share whose sums add."""
         of_map = self.blocks.features.identity[1], self.blocks.centre.tolist()
-        return *of_map, self.blocks.size, self.n_neighbors, self.noise
+        return *of_map, self.blocks.size, self.n_neighbors, self.blocks.noise
 
     def forest(self, rows: Rows) -> Forest:
         """Return rows in blocks."""
-        return BlockForest(self.kernel, self.noise.variance, rows.take(slice(0)), (), self.blocks).of_rows(rows)
+        kernel, variance = self.blocks.kernel, self.blocks.noise.variance
+        return BlockForest(kernel, variance, rows.take(slice(0)), (), self.blocks).of_rows(rows)
 
     def __call__(self, rows: Forest, combination: Floats) -> ResidualPosterior:
         """Return the posterior of rows, with a combination of their targets.

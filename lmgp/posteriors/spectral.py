@@ -14,16 +14,7 @@ from lmgp.posteriors.base import Posterior, rows_are_gone, without_itself
 from lmgp.posteriors.joint import ADVICE, normal_draws, with_variance
 from lmgp.posteriors.modes import ModePlan, white
 from lmgp.posteriors.over_rows import solve_over_rows
-from lmgp.posteriors.toeplitz import (
-    Block,
-    ModeSystem,
-    RealModes,
-    Solution,
-    Toeplitz,
-    half_shape,
-    mode_gram,
-    mode_places,
-)
+from lmgp.posteriors.toeplitz import ModeSystem, RealModes, Solution, Toeplitz, half_shape, mode_gram, mode_places
 from lmgp.posteriors.variance import LocalVariance
 from lmgp.utils.lazy import torch
 from lmgp.utils.linalg import solve_lower
@@ -94,8 +85,7 @@ class ModeStatistics:
         others = ~with_matrix & ~constant
         if others.any():
             cross[others] = plan.rows_to_modes(rows.X, weighted[others])
-        generator = every[0].copy()
-        return cls(plan, generator, cross, float(precision.sum()), targets)
+        return cls(plan, every[0].copy(), cross, float(precision.sum()), targets)
 
     def combine(self, other: Self, sign: float) -> Self:
         """Return these sums plus `sign` times others, of the same modes and noise.
@@ -106,13 +96,9 @@ class ModeStatistics:
             If the others are of other modes or another noise.
         """
         self.plan.source.check(other.plan.source)
-        return replace(
-            self,
-            generator=self.generator + sign * other.generator,
-            cross=self.cross + sign * other.cross,
-            precision=self.precision + sign * other.precision,
-            targets=self.targets.combine(other.targets, sign),
-        )
+        generator, cross = self.generator + sign * other.generator, self.cross + sign * other.cross
+        precision, targets = self.precision + sign * other.precision, self.targets.combine(other.targets, sign)
+        return replace(self, generator=generator, cross=cross, precision=precision, targets=targets)
 
     def combined(self, combination: Floats) -> Self:
         """Return the sums of the targets Y @ combination, for a combination of shape (t, s)."""
@@ -141,20 +127,12 @@ class ModeStatistics:
 
     def with_noise(self, noise: Noise, variance: float) -> Self:
         """Return the sums where all rows have another noise variance, relative to that of `noise`."""
-        factor = noise.variance / variance * self.targets.n / self.precision
-        return replace(
-            self,
-            plan=replace(self.plan, noise=noise),
-            generator=factor * self.generator,
-            cross=factor * self.cross,
-            precision=factor * self.precision,
-            targets=replace(
-                self.targets,
-                products=factor * self.targets.products,
-                peaks=factor * self.targets.peaks,
-                log_precision=self.targets.n * math.log(noise.variance / variance),
-            ),
-        )
+        plan, targets, relative = replace(self.plan, noise=noise), self.targets, noise.variance / variance
+        factor, log_precision = relative * targets.n / self.precision, targets.n * math.log(relative)
+        products, peaks = factor * targets.products, factor * targets.peaks
+        targets = replace(targets, products=products, peaks=peaks, log_precision=log_precision)
+        generator, cross, precision = factor * self.generator, factor * self.cross, factor * self.precision
+        return replace(self, plan=plan, generator=generator, cross=cross, precision=precision, targets=targets)
 
     def with_kernel(self, kernel: Kernel, noise: Noise) -> Self:
         """Return the same sums for another kernel. Another noise variance is that of all rows: they must share one."""
@@ -165,16 +143,8 @@ class ModeStatistics:
 
     def system(self) -> ModeSystem:
         """Return the linear system of the coefficients."""
-        plan = self.plan
-        limit = memory_limit(plan.max_memory_gib)
+        plan, limit = self.plan, memory_limit(self.plan.max_memory_gib)
         return ModeSystem(self.generator, plan.modes.counts, plan.weights, plan.noise.variance, limit)
-
-    def log_density(self, block: Block) -> Floats:
-        """Return log p(y) of each target, in nats, from the block of all modes."""
-        variance, targets = block.noise_variance, self.targets
-        right = block.roots * block.real.of_vectors(self.cross)
-        fits = targets.products.diagonal() - np.einsum("ti,ij,tj->t", right, block.inverse, right, optimize=True)
-        return mode_log_density(fits, block.log_determinant, targets, len(block.roots), variance)
 
 
 def mode_log_density(
@@ -195,8 +165,8 @@ class ModeLikelihood:
     """
 
     def __init__(self, statistics: ModeStatistics) -> None:
-        plan = statistics.plan
-        self._modes, self._targets = plan.modes, statistics.targets
+        plan, targets = statistics.plan, statistics.targets
+        self._modes, self._targets = plan.modes, replace(targets, n=targets.n_densities)
         self._real = RealModes(np.ones(plan.modes.shape, dtype=np.bool_))
         self._gram, self._cross = self._real.gram(statistics.generator), self._real.of_vectors(statistics.cross)
         self._counts_missing = statistics.shared_noise is not None and plan.noise.counts_missing
@@ -351,8 +321,7 @@ class SpectralPosterior(Posterior):
     ) -> None:
         self.plan, self.statistics, self._rows, self.n_rows = statistics.plan, statistics, rows, n_rows
         self.kernel, self.noise = self.plan.kernel, self.plan.noise
-        n_targets = len(statistics.cross)
-        self._n_trend = self.plan.n_trend if n_targets > self.plan.n_trend else 0
+        self._n_trend = self.plan.n_trend if len(statistics.cross) > self.plan.n_trend else 0
         squares = statistics.targets.products.diagonal()
         enough = self._enough(squares, self._n_trend)
         closely = self._enough(squares, self._n_trend, SETTLED) if settled else enough
@@ -381,9 +350,9 @@ class SpectralPosterior(Posterior):
     def _enough(self, squares: Floats, n_trend: int, tolerance: float = math.inf) -> Floats:
         """Return the squared energy errors that are small enough for targets, and the columns of a trend behind them.
 
-        `squares` are yᵀPy of each.
+        `squares` are yᵀPy of each. Errors are weighted already: the unit of weights must not matter beside them.
         """
-        n, variance, tolerance = self.statistics.targets.n, self.noise.variance, min(tolerance, self.plan.tolerance)
+        n, variance, tolerance = self.n_rows, self.noise.variance, min(tolerance, self.plan.tolerance)
         enough = np.full(len(squares), tolerance**2 * n * variance)
         # Of HᵀC⁻¹y, the error is that of both: their geometric mean.
         share = TREND / max(1.0, tolerance**2 * n)
@@ -438,10 +407,8 @@ class SpectralPosterior(Posterior):
                 f"small for {n:,.0f} rows: raise max_iterations or tolerance.",
                 ToleranceWarning,
             )
-        modes = plan.modes
-        if n <= plan.n_chosen and self.kernel == modes.kernel:
-            return
-        copies = float(np.abs(self.kernel(np.zeros((1, len(modes.reach))), np.diag(modes.reach))).sum())
+        reach = plan.modes.reach
+        copies = float(np.abs(self.kernel(np.zeros((1, len(reach))), np.diag(reach))).sum())
         off = math.sqrt(2.0 * error.modes + n * (copies / variance) ** 2)
         if off > OUTGROWN * plan.tolerance:
             warn(
@@ -456,7 +423,7 @@ class SpectralPosterior(Posterior):
     def _off(self) -> tuple[Floats, float, Floats]:
         """The KL by the iterations of each target, by the modes, and by the rounding of the sums of each target."""
         plan, variance, targets = self.plan, self.noise.variance, self.statistics.targets
-        scale = targets.n * variance
+        scale = self.n_rows * variance
         # The rounding of a sum is that of its largest value, whatever was taken out since. It is a perturbation of the
         # targets, which smoothing contracts.
         rounding = 0.5 * plan.rounding**2 * targets.peaks / scale
@@ -507,9 +474,6 @@ class SpectralPosterior(Posterior):
 
     def products(self) -> Floats:  # noqa: D102
         return self._products
-
-    def surprise(self, X: Floats) -> Floats:  # noqa: D102
-        return np.tile(self._products.diagonal() / self.statistics.targets.n, (len(X), 1))
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict rows; those that are out of the reach of all training rows have the prior's prediction."""
@@ -570,7 +534,9 @@ class SpectralPosterior(Posterior):
         return np.full(len(X), self.plan.left_out if self._is_dense else 0.0)
 
     def _statistics_of(self, kernel: Kernel, noise_variance: float) -> ModeStatistics:
-        noise = self.noise if noise_variance == self.noise.variance else Noise(noise_variance)
+        # Where rows have noise variances of their own, they keep them: that of the model is then of new rows alone.
+        kept = noise_variance == self.noise.variance or self.statistics.shared_noise is None
+        noise = self.noise if kept else Noise(noise_variance)
         same = kernel == self.kernel and noise == self.noise
         return self.statistics if same else self.statistics.with_kernel(kernel, noise)
 
@@ -585,8 +551,11 @@ class SpectralPosterior(Posterior):
             return super().log_density(kernel, noise_variance)
         variance = self.noise.variance if noise_variance is None else noise_variance
         statistics = self._statistics_of(kernel or self.kernel, variance)
-        system = self._system if statistics is self.statistics else statistics.system()
-        return statistics.log_density(system.whole)
+        system, targets = self._system if statistics is self.statistics else statistics.system(), statistics.targets
+        block = system.whole
+        right = block.roots * block.real.of_vectors(statistics.cross)
+        fits = targets.products.diagonal() - np.einsum("ti,ij,tj->t", right, block.inverse, right, optimize=True)
+        return mode_log_density(fits, block.log_determinant, targets, len(block.roots), block.noise_variance)
 
     @property
     def n_observations(self) -> float:
@@ -606,11 +575,7 @@ class SpectralPosterior(Posterior):
     def _covariance_by_modes(self, X: Floats) -> Floats:
         """Return the covariance of rows within reach, shape (m, m)."""
         block, m = self._system.whole, len(X)
-        check_memory(
-            8.0 * (3.0 * m**2 + 3.0 * m * len(block.roots)),
-            f"The covariance of {m:,} rows",
-            ADVICE,
-        )
+        check_memory(8.0 * (3.0 * m**2 + 3.0 * m * len(block.roots)), f"The covariance of {m:,} rows", ADVICE)
         angles = np.stack(self.plan.modes.angles(X), axis=1) @ block.real.index.T
         columns = np.concatenate((np.cos(angles), np.sin(angles[:, 1:])), axis=1)
         columns[:, 1:] *= math.sqrt(2.0)
@@ -637,9 +602,15 @@ class SpectralPosterior(Posterior):
             if self._is_dense:
                 return normal_draws(self.covariance(X), n_samples, rng)
             return super().sample(X, n_samples, rng)
-        self._check_drawn(X)
-        n = self.n_rows
-        numbers_of_a_draw = 16 * self.plan.modes.n_modes + 8 * (n + len(X))
+        modes = self.plan.modes
+        (outside,) = np.nonzero(~modes.served(X, 0.5))
+        if len(outside):
+            raise InputError(
+                f"Draws are of rows within {modes.box(0.5 * modes.reach)}, where the modes are those of the process; "
+                f"{len(outside):,} rows are not, the first of them row {outside[0]}. Leave them out, or add training "
+                "rows near them."
+            )
+        numbers_of_a_draw = 16 * modes.n_modes + 8 * (self.n_rows + len(X))
         drawn = np.empty((len(X), n_samples))
         for part in chunks(n_samples, numbers_of_a_draw, 2**28):
             drawn[:, part] = self._errors(X, drawn[:, part].shape[1], rng).T
@@ -656,13 +627,3 @@ class SpectralPosterior(Posterior):
         enough = self._enough(np.sum(weighted * targets, axis=1), 0)
         solution = self._solve(plan.rows_to_modes(rows.X, weighted), enough, targets=targets)
         return self._evaluate(prior + np.sqrt(plan.weights) * solution.vectors, X)
-
-    def _check_drawn(self, X: Floats) -> None:
-        modes = self.plan.modes
-        (outside,) = np.nonzero(~modes.served(X, 0.5))
-        if len(outside):
-            raise InputError(
-                f"Draws are of rows within {modes.box(0.5 * modes.reach)}, where the modes are those of the process; "
-                f"{len(outside):,} rows are not, the first of them row {outside[0]}. Leave them out, or add training "
-                "rows near them."
-            )

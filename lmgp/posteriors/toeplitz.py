@@ -60,6 +60,11 @@ class Toeplitz:
     generator : ndarray of shape half_shape(2 * counts)
         g of all differences of two modes.
     counts : ndarray of int of shape (d,)
+
+    Attributes
+    ----------
+    largest_eigenvalue : float
+        A number that no eigenvalue is above: the largest of the circulant matrix of which this is a part.
     """
 
     def __init__(self, generator: Complexes, counts: Indices) -> None:
@@ -68,11 +73,7 @@ class Toeplitz:
         self._places = mode_places(counts, self._grid)
         multiplier = self._to_space(generator[None], mode_places(2 * counts, self._grid))[0]
         self._multiplier = multiplier * np.prod(self._grid)
-
-    @property
-    def largest_eigenvalue(self) -> float:
-        """A number that no eigenvalue is above: the largest of the circulant matrix of which this is a part."""
-        return float(self._multiplier.max())
+        self.largest_eigenvalue = float(self._multiplier.max())
 
     @staticmethod
     def n_bytes(counts: Indices, n_vectors: int) -> float:
@@ -92,9 +93,7 @@ class Toeplitz:
         """Return the real functions of vectors at these places of the spectrum, on the grid."""
         spectrum = np.zeros((len(vectors), *self._grid[:-1], self._grid[-1] // 2 + 1), dtype=np.complex128)
         spectrum[places] = vectors
-        space: Floats = fft.irfftn(
-            spectrum, self._grid, axes=self._axes, workers=torch.get_num_threads(), overwrite_x=True
-        )
+        space: Floats = fft.irfftn(spectrum, self._grid, self._axes, workers=torch.get_num_threads(), overwrite_x=True)
         return space
 
 
@@ -407,12 +406,7 @@ class ModeSystem:
     """
 
     def __init__(
-        self,
-        generator: Complexes,
-        counts: Indices,
-        weights: Floats,
-        noise_variance: float,
-        max_bytes: float = math.inf,
+        self, generator: Complexes, counts: Indices, weights: Floats, noise_variance: float, max_bytes: float = math.inf
     ) -> None:
         self._generator, self._weights, self._noise_variance = generator, weights, noise_variance
         self.toeplitz = Toeplitz(generator, counts)

@@ -284,6 +284,10 @@ class Trended(Posterior):
         rows = self._posterior.rows
         return rows.with_targets(rows.Y[:, : self._t])
 
+    @property
+    def n_observations(self) -> float:  # noqa: D102
+        return self._posterior.n_observations
+
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         p = self.trend.n_columns
         whole = np.zeros((self._t + p, combination.shape[1] + p))

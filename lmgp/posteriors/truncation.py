@@ -7,7 +7,6 @@ import numpy as np
 
 from lmgp.data import Floats
 from lmgp.errors import NoEstimateError
-from lmgp.features.base import KernelMap
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.metrics import kl_divergence
 from lmgp.utils.lazy import Tensor, torch
@@ -19,20 +18,6 @@ if TYPE_CHECKING:
 
 # The number of leading blocks of columns, from one half on, whose predictions are compared with that of all.
 N_BLOCKS = 8
-
-
-def check_series(features: KernelMap) -> TaylorFeatures:
-    """Return a map whose columns are the terms of one series, or raise a NoEstimateError."""
-    if not isinstance(features, TaylorFeatures):
-        got = type(features).__name__
-    elif len(features.parts) > 1:
-        got = f"TaylorFeatures of a sum of {len(features.parts)} Gaussians"
-    else:
-        return features
-    raise NoEstimateError(
-        f"return_error needs TaylorFeatures of one Gaussian, whose first columns are a smaller map; got {got}. "
-        "Compare with ExactGPRegressor on some rows instead."
-    )
 
 
 def expected_divergence(posterior: "WeightPosterior", X: Floats, beyond: Floats) -> Floats:
@@ -68,8 +53,14 @@ def expected_divergence(posterior: "WeightPosterior", X: Floats, beyond: Floats)
     An expectation: the true divergence of a row depends on the sign and size of one error of the mean. It does not see
     rows that were pruned. How near it comes, measured on five data sets: ``docs/error_estimate.md``.
     """
-    series, noise = check_series(posterior.features), posterior.noise
-    n_columns = series.n_features_out_
+    features, noise = posterior.features, posterior.noise
+    if not isinstance(features, TaylorFeatures) or len(features.parts) > 1:
+        of = f" of a sum of {len(features.parts)} Gaussians" if isinstance(features, TaylorFeatures) else ""
+        raise NoEstimateError(
+            "return_error needs TaylorFeatures of one Gaussian, whose first columns are a smaller map; got "
+            f"{type(features).__name__}{of}. Compare with ExactGPRegressor on some rows instead."
+        )
+    n_columns = features.n_features_out_
     half = n_columns // 2
     ends = sorted({half + (n_columns - half) * i // N_BLOCKS for i in range(N_BLOCKS)})
     sizes = [stop - start for start, stop in pairwise([0, *ends, n_columns])]

@@ -1,7 +1,6 @@
 """The likelihood of all rows from a sample of their positions: a subsampled Vecchia approximation."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Rows, as_tensor
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.derivatives import Pullback
 from lmgp.neighbours.ties import told_apart
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.memory import chunks
@@ -135,9 +133,18 @@ class VecchiaLikelihood:
         scaled, positions = told_apart(kernel.points(self._rows.X)), self.positions
         self._near = np.empty((self.n_positions, self.n_neighbors), dtype=np.intp)
         if scaled.shape[1] >= MANY_COLUMNS:
+            from lmgp.neighbours.leaves import Leaves  # here, for they load a compiler
+            from lmgp.posteriors.rowsystems import nearest_before
+
+            leaves, k, columns = Leaves.of(scaled), np.arange(1, self.n_neighbors + 1), np.ascontiguousarray(scaled.T)
             first = positions <= max(self.n_neighbors, FIRST * len(scaled))
-            self._near[first] = self._by_each(scaled, positions[first])
-            self._near[~first] = self._among_all(scaled, positions[~first])
+            for some, search in (
+                (first, lambda before: nearest_before(columns, before, self.n_neighbors)),
+                (~first, lambda before: leaves.query(scaled[before], k, before)[1]),
+            ):
+                those = positions[some]
+                parts = [those[part] for part in chunks(len(those), 1, 8 * PART)]
+                self._near[some] = np.concatenate([self._near[:0], *parallel_map(search, parts)])
             return
         levels = np.floor(np.log2(np.maximum(positions, 1))).astype(int)
         for level in np.unique(levels):
@@ -155,28 +162,6 @@ class VecchiaLikelihood:
         student = Student.fitted(errors, shares)
         gain, error = mean_gain(normal.log_density(errors), student.log_density(errors), shares)
         self.student = Student(student.degrees) if pays(gain, error, len(errors)) else Student()
-
-    def _among_all(self, scaled: Floats, positions: Indices) -> Indices:
-        """Return the nearest rows before each position, all of which there are."""
-        from lmgp.neighbours.leaves import Leaves  # here, for it loads a compiler
-
-        leaves, k = Leaves.of(scaled), np.arange(1, self.n_neighbors + 1)
-        found = np.empty((len(positions), self.n_neighbors), dtype=np.intp)
-
-        def search(part: slice) -> None:
-            found[part] = leaves.query(scaled[positions[part]], k, positions[part])[1]
-
-        parallel_map(search, list(chunks(len(positions), 1, 8 * PART)))
-        return found
-
-    def _by_each(self, scaled: Floats, positions: Indices) -> Indices:
-        """Return what `_earlier` does, by looking at each row before."""
-        from lmgp.posteriors.rowsystems import nearest_before  # here, for it loads a compiler
-
-        columns = np.ascontiguousarray(scaled.T)
-        parts = list(chunks(len(positions), 1, 8 * PART))
-        found = parallel_map(lambda part: nearest_before(columns, positions[part], self.n_neighbors), parts)
-        return np.concatenate([np.empty((0, self.n_neighbors), dtype=np.intp), *found])
 
     def _earlier(self, scaled: Floats, positions: Indices) -> Indices:
         """Return the nearest rows before each position, and −1 for those that there are not."""
@@ -246,7 +231,14 @@ class VecchiaLikelihood:
     def _terms(self, variances: Floats, squares: Floats, log_noise: float) -> Floats:
         """Return the term of each position and target."""
         terms = self.student.log_density(np.sqrt(squares)) - 0.5 * np.log(variances)[:, None]
-        return self._shares[:, None] * terms - np.reshape(self._repetitions(log_noise), (-1, 1))
+        terms *= self._shares[:, None]
+        if self._counts is None:
+            return terms
+        # What w equal rows say beyond one row with the noise σ²/w.
+        counts, noise = self._counts[self.positions], self._rows.noise_variances
+        of_row = np.exp(log_noise) if noise is None else noise[self.positions]
+        repeated = (counts - 1.0) * np.log(2.0 * math.pi * of_row) + np.log(counts)
+        return terms - (0.5 * self._shares * repeated)[:, None]
 
     @no_grad
     def _derivatives(
@@ -262,7 +254,12 @@ class VecchiaLikelihood:
         pull = pulls * residual / variance[:, None]
         of_signs, of_pull = ((v * one[:, None]).sum(dim=-1) for one in (torch.from_numpy(self._signs[part]), pull))
         sums = torch.nn.functional.one_hot(torch.from_numpy(np.append(ties, ties.max(initial=-1) + 1))).double()
-        by_variance, signed, pulled = self._slopes(gradient, u, (u, of_signs, of_pull), log_noise, part) @ sums
+        V = torch.stack((u, of_signs, of_pull))
+        by_noise = torch.zeros(*V.shape[:-1], 1, dtype=torch.float64)
+        if self._rows.noise_variances is None:
+            by_noise = (V * (u * self._noise(log_noise, part))).sum(dim=-1, keepdim=True)
+        # The derivatives of uᵀCv of each set, for each v of V, by all logarithms.
+        by_variance, signed, pulled = torch.cat((gradient.of_products(u, V), by_noise), dim=-1) @ sums
         score = pulled + 0.5 * by_variance * ((pulls * squared - 1.0).sum(dim=1) / variance)[:, None]
         share, relative = torch.from_numpy(self._shares[part]), by_variance / variance[:, None]
         information = (1.0 + inverse_degrees) * signed.T @ (signed * (share / variance)[:, None])
@@ -353,23 +350,6 @@ class VecchiaLikelihood:
         u = torch.where(present, torch.nn.functional.pad(-weights, (0, 1), value=1.0), 0.0)
         v = torch.where(present[..., None], torch.nn.functional.pad(coefficients, (0, 0, 0, 1)), 0.0)
         return residual, variance, u, v
-
-    def _slopes(self, gradient: Pullback, u: Tensor, others: Sequence[Tensor], log_noise: float, part: slice) -> Tensor:
-        """Return the derivatives of uᵀCv of each set for each v by all logarithms, shape (c, n_sets, n_free + 1)."""
-        V = torch.stack(tuple(others))
-        by_noise = torch.zeros(*V.shape[:-1], 1, dtype=torch.float64)
-        if self._rows.noise_variances is None:
-            by_noise = (V * (u * self._noise(log_noise, part))).sum(dim=-1, keepdim=True)
-        return torch.cat((gradient.of_products(u, V), by_noise), dim=-1)
-
-    def _repetitions(self, log_noise: float) -> Floats | float:
-        """Return what w equal rows say beyond one row with the noise σ²/w, times −1, of each position and target."""
-        if self._counts is None:
-            return 0.0
-        counts, noise = self._counts[self.positions], self._rows.noise_variances
-        of_row = np.exp(log_noise) if noise is None else noise[self.positions]
-        repeated = (counts - 1.0) * np.log(2.0 * math.pi * of_row) + np.log(counts)
-        return 0.5 * self._shares * repeated
 
     def log_density(self, kernel: Kernel, free: Floats) -> Floats:
         """Estimate the log density of all rows, in nats, of each target, shape (t,); see `terms`."""

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from lmgp.features.sparse import as_float
 from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.trees import blocks_of
-from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, without_itself
+from lmgp.posteriors.base import Posterior, made_for_one_kernel, without_itself
 from lmgp.posteriors.joint import ADVICE, root_of, with_variance
 from lmgp.posteriors.truncation import expected_divergence
 from lmgp.utils.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic
@@ -86,7 +86,7 @@ class WeightPosterior(Posterior):
         self.factor = cholesky(precision, variance, diagonal_share=1.0)
         cross, self.targets = sums.cross, statistics.targets
         if combination is not None:
-            cross, self.targets = combine(cross, combination), self.targets.combined(combination)
+            cross, self.targets = cross @ as_tensor(combination), self.targets.combined(combination)
         self.coefficients = solve_lower(self.factor, cross / variance)
         self.n_rows = round(self.targets.n)
 
@@ -109,7 +109,7 @@ class WeightPosterior(Posterior):
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         other = super().combined(combination)
-        other.coefficients = combine(self.coefficients, combination)
+        other.coefficients = self.coefficients @ as_tensor(combination)
         other.targets = self.targets.combined(combination)
         vars(other).pop("weights", None)
         return other
@@ -155,10 +155,6 @@ class WeightPosterior(Posterior):
     def products(self) -> Floats:  # noqa: D102
         explained = (self.coefficients.T @ self.coefficients).numpy()
         return self.targets.products / self.noise.variance - explained
-
-    def surprise(self, X: Floats) -> Floats:  # noqa: D102
-        squares = self.products().diagonal() / self.targets.n if self.targets.n else np.zeros(len(self.targets.totals))
-        return np.broadcast_to(squares, (len(X), len(squares)))
 
     def prior_variance(self, X: Floats) -> Floats:  # noqa: D102
         if isinstance(self.features, TransformerFeatures):  # which is no map of the kernel
@@ -345,7 +341,4 @@ def accumulate(
         differences = (Rows(chunk.X - centre, chunk.Y, chunk.weights, chunk.noise_variances) for chunk in taken)
         return features.summed(differences, source, rows.n_targets, arithmetic)
 
-    statistics, *others = parallel_map(sum_chunks, range(n_sums))
-    for other in others:
-        statistics = statistics.merge(other)
-    return statistics
+    return reduce(Statistics.merge, parallel_map(sum_chunks, range(n_sums)))

@@ -494,7 +494,7 @@ class CubeSums(Sums):
             If the map reaches every row.
         """
         d = rows.X.shape[1]
-        lattice = Lattice.of(kernel, d, threshold)
+        lattice = Lattice(kernel.metric(d), threshold)
         cells = grouped(lattice.cells(rows.X))[0]
         places = lattice.centres(cells) if centroids is None else centroids
         fitted = fitted_map(features, kernel, rows, places, rng, max_memory_gib)

@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from lmgp.data import Floats, Indices, Rows, Summary, TargetSums
+from lmgp.data import Floats, Indices, Noise, Rows, Summary, TargetSums
 from lmgp.errors import InputError
 from lmgp.neighbours.forest import Forest
 from lmgp.neighbours.trees import tree_points
@@ -42,7 +42,7 @@ class NearestSums(Sums):
 
     @property
     def noise_variance(self) -> float:  # noqa: D102
-        return self.plan.noise.variance
+        return self.forest.noise_variance
 
     @property
     def rows(self) -> Rows:
@@ -53,7 +53,7 @@ class NearestSums(Sums):
         return self.of(self.forest.none)
 
     def of(self, rows: Rows) -> Self:  # noqa: D102
-        targets, summary = TargetSums.of(rows, self.plan.noise)[0], Summary.of(rows) if len(rows) else None
+        targets, summary = TargetSums.of(rows, Noise(self.noise_variance))[0], Summary.of(rows) if len(rows) else None
         return replace(self, targets=targets, summary=summary, waiting=None, forest=self.forest.of_rows(rows))
 
     def combine(self, other: Self, sign: float) -> Self:
@@ -89,7 +89,7 @@ class NearestSums(Sums):
         InputError
             If one of them is nowhere.
         """
-        points = tree_points(self.plan.kernel, rows.X)
+        points = tree_points(self.forest.kernel, rows.X)
         near = [self.forest.within(one, ROUNDING_OF_POINTS * (1.0 + np.abs(one).max())) for one in points]
         places = np.unique(np.concatenate(near))
         return places[~rows_that_stay(self.forest.take(places), rows, self.noise_variance)]

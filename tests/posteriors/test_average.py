@@ -48,6 +48,18 @@ def dense(i: int | None = None) -> tuple[Any, Any]:
     return mixture(*map(np.array, zip(*found, strict=True)))
 
 
+def test_weights_are_those_of_what_is_left_where_a_row_had_nothing_else() -> None:
+    densities = np.zeros((2, 100))
+    densities[1], densities[:, 0] = -0.5, (-800.0, 0.0)
+    np.testing.assert_allclose(stacking_weights(densities, np.ones(100)), (1.0, 0.0))
+
+
+def test_of_many_that_predict_alike_some_are_left() -> None:
+    weights = stacking_weights(np.zeros((2 * int(1 / LEAST), 10)), np.ones(10))
+    assert 1 <= np.count_nonzero(weights) <= MOST
+    assert weights.sum() == pytest.approx(1.0)
+
+
 def test_moments_are_those_of_the_mixture() -> None:
     average = averaged(KERNELS, build)
     means, variances = average.distribution(NEW)

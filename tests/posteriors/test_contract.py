@@ -97,6 +97,19 @@ def test_products_surprise_and_densities_are_those_of_dense_algebra(name: str, a
         np.testing.assert_allclose(posterior.log_density(), densities, rtol=rtol)
 
 
+@pytest.mark.parametrize("name", [*EXACT, "few nearest", "modes"])
+def test_the_unit_of_weights_changes_nothing(name: str) -> None:
+    (recipe, kernel, slack), weights = ALL[name], np.random.default_rng(3).uniform(0.5, 1.5, N)
+    found = []
+    for unit in (1.0, 1e3, 1e-3):
+        rows = Rows(X, Y, unit * weights, measurements=unit * weights)
+        posterior = recipe.posterior(kernel, unit * NOISE, rows, np.random.default_rng(0))
+        found.append((*posterior.distribution(NEW), posterior.surprise(NEW)))
+    for other in found[1:]:
+        for one, expected in zip(other, found[0], strict=True):
+            np.testing.assert_allclose(one, expected, rtol=100 * slack, atol=10 * slack)
+
+
 def left_out(kernel: Any, rows: Rows, noise: np.ndarray, i: int) -> tuple[np.ndarray, float]:
     """The mean of each target at row i, and its variance, from all other rows."""
     others = np.arange(N) != i

@@ -416,7 +416,7 @@ class TestLaterRows:
         rows = Rows(np.concatenate((self.X[:1000], far)), np.zeros((1003, 1)))
         grown, n = plan(rows, posterior), len(plan.centroids)
         np.testing.assert_array_equal(grown.centroids[:n], plan.centroids)
-        lattice = Lattice.of(KERNEL, 2, 1.0)
+        lattice = Lattice(KERNEL.metric(2), 1.0)
         np.testing.assert_allclose(grown.centroids[n:], lattice.centres(np.unique(lattice.cells(far), axis=0)))
         assert distances(rows.X, grown.centroids, LENGTHSCALE).min(axis=1).max() < 1.0
         shuffled = plan(rows.take(np.random.default_rng(0).permutation(1003)), posterior)

@@ -95,7 +95,7 @@ def test_without_some_rows_and_with_another_noise_it_is_that_of_the_others(d: in
     rows, _ = rows_and_noises(X, X.sum(axis=1), arguments)
     kernel = MaternKernel(2.0)
     expected = NearestPosterior(kernel, rows.take(~taken), Noise(0.3), k, share=False).predict(T)
-    found = NearestPosterior(kernel, rows, Noise(NOISE), k, share=False).without(taken).with_noise(Noise(0.3))
+    found = NearestPosterior(kernel, rows, Noise(NOISE), k, share=False).without(taken)._changed(noise=Noise(0.3))
     for one, of_others in zip(found.predict(T), expected, strict=True):
         np.testing.assert_allclose(one, of_others, rtol=1e-10)
 

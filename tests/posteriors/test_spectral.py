@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lmgp import GaussianKernel, MaternKernel
+from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel, SpectralGPRegressor
 from lmgp.data import Noise, Rows
 from lmgp.errors import InputError, MemoryLimitError, TimeLimitError, ToleranceWarning
 from lmgp.kernels.base import Kernel
@@ -24,7 +24,6 @@ from lmgp.posteriors.modes import (
     check_modes,
     choose_modes,
     expected_iterations,
-    upsampling_of,
 )
 from lmgp.posteriors.spectral import SpectralPosterior
 from lmgp.posteriors.toeplitz import Toeplitz, half_shape
@@ -83,19 +82,17 @@ class TestMeans:
         posterior = solved(kernel, rows, COARSE, approximation)
         prior = covariance(posterior, rows.X, rows.X)
         assert posterior.plan.left_out == pytest.approx(max(kernel.prior_variance() - prior[0, 0], 0.0), abs=1e-9)
-        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        weights, n = np.ones(len(rows)) if rows.weights is None else rows.weights, len(rows)
         # What the modes leave out is noise of each repetition.
         noises = noise_of(rows, NOISE) + (posterior.plan.left_out / weights if approximation == "fitc" else 0.0)
         coefficients = np.linalg.solve(prior + np.diag(noises), rows.Y)
         off = posterior.predict(rows.X, False)[0] - prior @ coefficients
         # To the tolerance of the transforms.
         bound = 1.05 * posterior.accuracy.iterations + 1e-6
-        assert 0.5 * np.max(np.sum(off**2 / noises[:, None], axis=0)) / weights.sum() <= bound
+        assert 0.5 * np.max(np.sum(off**2 / noises[:, None], axis=0)) / n <= bound
         new = posterior.predict(T, False)[0] - covariance(posterior, T, rows.X) @ coefficients
         assert np.sqrt(np.mean(new**2) / NOISE) < 10.0 * COARSE
-        np.testing.assert_allclose(
-            posterior.surprise(T)[3], np.sum(rows.Y * coefficients, axis=0) / weights.sum(), rtol=0.02
-        )
+        np.testing.assert_allclose(posterior.surprise(T)[3], np.sum(rows.Y * coefficients, axis=0) / n, rtol=0.02)
         # With a small tolerance, the kernel itself.
         close, exact = solved(kernel, rows, FINE, approximation), ExactPosterior(kernel, rows, Noise(NOISE))
         np.testing.assert_allclose(
@@ -115,7 +112,7 @@ class TestMeans:
         expected = H.T @ np.linalg.solve(C, H)
         np.testing.assert_allclose(found.products()[2:, 2:], expected, rtol=0, atol=0.004 * np.abs(expected).max())
         # What the columns may be off by is in units of their own.
-        iterations = found._solution.remaining[:2].max() / (2.0 * rows.weights.sum() * NOISE)
+        iterations = found._solution.remaining[:2].max() / (2.0 * len(rows) * NOISE)
         assert found.accuracy.iterations == pytest.approx(iterations)
         change = np.eye(3 + d)
         change[2, 0] = -0.5
@@ -154,6 +151,23 @@ def test_heavy_rows_are_as_close_to_the_exact_mean_as_others(kernel: Kernel) -> 
         assert np.sqrt(np.mean(off**2) / NOISE) < 3.0 * 0.01
 
 
+def test_the_unit_of_weights_changes_no_prediction() -> None:
+    rng, T = np.random.default_rng(0), np.linspace(0.0, 20.0, 41)[:, None]
+    X, weights = rng.uniform(0.0, 20.0, (4000, 1)), 1e6 * rng.uniform(0.5, 1.5, 4000)
+    y = 3e-4 * np.sin(X[:, 0]) + rng.normal(size=4000) / np.sqrt(weights)
+    kernel = GaussianKernel(1.0, 1e-7)
+    predicted = []
+    for unit in (1.0, 1e-6):
+        model = SpectralGPRegressor(kernel=kernel, noise_variance=unit).fit(X, y, sample_weight=unit * weights)
+        assert model.error_.n_iterations > 0
+        assert model.error_.converged
+        predicted.append(model.predict(T, return_std=True))
+    exact = ExactGPRegressor(kernel=kernel, noise_variance=1.0).fit(X, y, sample_weight=weights)
+    for found in predicted:
+        np.testing.assert_allclose(found, exact.predict(T, return_std=True), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(*predicted, rtol=0, atol=1e-8)
+
+
 class TestContract:
     @pytest.mark.parametrize("arguments", ["plain", "both"])
     def test_few_modes_answer_as_the_exact_process(self, arguments: str) -> None:
@@ -169,6 +183,15 @@ class TestContract:
         own = None if arguments == "both" else 0.07
         other = GaussianKernel(1.0, 1.1)
         np.testing.assert_allclose(found.log_density(other, own), exact.log_density(other, own), rtol=0, atol=0.02)
+
+    @pytest.mark.parametrize("variance", [NOISE, 0.3])
+    def test_rows_keep_noise_variances_of_their_own_at_another_noise(self, variance: float) -> None:
+        rows, _ = drawn(1, "noises")
+        found, exact = solved(KERNEL, rows, FINE), ExactPosterior(KERNEL, rows, Noise(NOISE))
+        np.testing.assert_allclose(found.log_density(None, variance), exact.log_density(), rtol=0, atol=0.02)
+        at = found.at(KERNEL, variance)
+        assert at is not None
+        np.testing.assert_allclose(at.products(), exact.products(), rtol=1e-4, atol=1e-2)
 
     def test_combined_targets_are_solved_for_already(self) -> None:
         rows, T = drawn(1, "both")
@@ -342,10 +365,11 @@ class TestPlan:
         ModePlan.choose(kernel, Noise(1e-4), rows, 1e-3, max_seconds=1.01 * one, max_iterations=1)
 
     def test_grids_are_finer_where_that_takes_fewer_operations(self) -> None:
-        modes = choose_modes(GaussianKernel(2.0), drawn(3)[0].X, 0.1, 1e-2)
-        assert upsampling_of(modes, 100, 1e-5) == 1.25
-        assert upsampling_of(modes, 10**7, 1e-7) == 2.0
-        assert upsampling_of(modes, 100, 1e-9) == 2.0  # the coarse grid is not accurate enough
+        plan = ModePlan.choose(GaussianKernel(2.0), Noise(0.1), drawn(3)[0], 1e-2)
+        assert replace(plan, n_chosen=100, transform_tolerance=1e-5).upsampling == 1.25
+        assert replace(plan, n_chosen=10**7, transform_tolerance=1e-7).upsampling == 2.0
+        # The coarse grid is not accurate enough.
+        assert replace(plan, n_chosen=100, transform_tolerance=1e-9).upsampling == 2.0
 
 
 def test_a_kernel_that_the_modes_serve_badly_is_told() -> None:

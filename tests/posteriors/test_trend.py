@@ -3,13 +3,14 @@
 See test_contract.py for those of all others.
 """
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from lmgp import GaussianKernel
+from lmgp import FeaturizedGPRegressor, GaussianKernel, TaylorFeatures
 from lmgp.data import Noise, Rows
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.posteriors import trend as trends
@@ -288,6 +289,16 @@ def test_rows_and_products_are_those_of_the_residuals(arguments: str) -> None:
     np.testing.assert_allclose(posterior.products(), products, rtol=1e-7)
     np.testing.assert_allclose(posterior.surprise(T), np.tile(products.diagonal() / 80, (15, 1)), rtol=1e-7)
     np.testing.assert_allclose(posterior.rows.Y, left, rtol=0, atol=1e-8)
+
+
+def test_without_rows_the_number_of_densities_is_known() -> None:
+    """Of two targets that are learned, each of which has its trend in the sums."""
+    X, y, _ = draw()
+    model = FeaturizedGPRegressor(TaylorFeatures(20), kernel=KERNEL, noise_variance=NOISE, trend="linear")
+    model.fit(X, np.column_stack((y, X[:, 0] + y**2)))
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(loaded.log_marginal_likelihood_, model.log_marginal_likelihood_)
+    assert loaded._fitted.posterior.n_observations == len(y)
 
 
 @pytest.mark.parametrize(("kernel", "noise_variance"), [(None, None), (OTHER, 0.3), (OTHER, None)])

@@ -37,7 +37,7 @@ def planned(
 ) -> CubeSums:
     kernel = GaussianKernel(LENGTHSCALES[:d] if d > 1 else 0.9, 1.5)
     features = TaylorFeatures([20, 28, 20, 15][d - 1], index_set=index_set, kernel=kernel).fit(np.zeros((1, d)))
-    lattice = Lattice.of(kernel, d, 1.2 if d < 3 else 2.5)
+    lattice = Lattice(kernel.metric(d), 1.2 if d < 3 else 2.5)
     features.moments_ = MomentPlan(features.exponents_)
     found = Nodes.serving(features, noise, lattice, reach) if nodes == "serving" else nodes
     none = TargetSums.zeros(3), None, None
@@ -346,7 +346,7 @@ def test_groups_are_those_of_numpy(spread: int) -> None:
 
 
 def test_cubes_around_cubes_have_their_centres_within_reach() -> None:
-    lattice, cells = Lattice.of(GaussianKernel([1.0, 2.0]), 2, 1.0), np.array([[0, 0], [5, -1]])
+    lattice, cells = Lattice(np.array([1.0, 2.0]), 1.0), np.array([[0, 0], [5, -1]])
     found = lattice.around(cells, 3.0)
     grid = np.stack(np.meshgrid(np.arange(-9, 15), np.arange(-9, 9), indexing="ij"), axis=-1).reshape(-1, 2)
     apart = np.maximum(np.abs(grid[:, None] - cells) - 0.5, 0.0) * lattice.side
