@@ -286,6 +286,8 @@ class TargetSums:
     peaks : ndarray of shape (t,)
         The largest Σ ρ y² of each target that was ever part of these sums: what is left after rows were taken out has
         the rounding of that.
+    n_densities: float
+        The number of targets in the likelihood of the rows: w of a row that counts w equal rows, and 1 of others.
     """
 
     products: Floats
@@ -293,6 +295,7 @@ class TargetSums:
     n: float
     log_precision: float
     peaks: Floats
+    n_densities: float = 0.0
 
     @classmethod
     def zeros(cls, n_targets: int) -> Self:
@@ -321,7 +324,7 @@ class TargetSums:
             log_precision = float(logarithms.sum() if weights is None else weights @ logarithms)
             precision = relative if weights is None else weights * relative
         products = Y.T @ (Y if precision is None else Y * precision[:, None])
-        return cls(products, totals, n, log_precision, products.diagonal().copy()), precision
+        return cls(products, totals, n, log_precision, products.diagonal().copy(), rows.n_observations), precision
 
     @property
     def means(self) -> Floats:
@@ -333,10 +336,8 @@ class TargetSums:
         products = self.products + sign * other.products
         peaks = np.maximum(np.maximum(self.peaks, other.peaks), products.diagonal())
         n, log_precision = self.n + sign * other.n, self.log_precision + sign * other.log_precision
-        return replace(
-            self, products=products, totals=self.totals + sign * other.totals, n=n, log_precision=log_precision,
-            peaks=peaks,
-        )  # fmt: skip
+        totals, n_densities = self.totals + sign * other.totals, self.n_densities + sign * other.n_densities
+        return type(self)(products, totals, n, log_precision, peaks, n_densities)
 
     def combined(self, combination: Floats) -> Self:
         """Return the sums of the targets Y @ combination, for a combination of shape (t, s)."""
@@ -494,6 +495,14 @@ def not_there(what: str) -> InputError:
     )
 
 
+def floats(values: Any) -> Floats:
+    """Return numbers as an array; not a number where they are none."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.full(1, np.nan)
+
+
 def known_centers(known: ArrayLike | None, rows: Rows) -> Floats:
     """Return the known means of the targets, shape (t,), or the weighted means of the rows if `known` is None.
 
@@ -504,10 +513,7 @@ def known_centers(known: ArrayLike | None, rows: Rows) -> Floats:
     """
     if known is None:
         return rows.means
-    try:
-        means = np.asarray(known, dtype=np.float64)
-    except (TypeError, ValueError):
-        means = np.full(1, np.nan)
+    means = floats(known)
     if isinstance(known, bool | str) or means.shape not in ((), (rows.n_targets,)) or not np.all(np.isfinite(means)):
         raise InputError(
             f"center must be a finite number, the known mean of y{'' if rows.n_targets == 1 else ' of each target'}; "
@@ -613,11 +619,7 @@ def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) ->
 
 
 def check_rows(
-    X: NDArray[np.float64],
-    y: NDArray[np.float64],
-    sample_weight: ArrayLike | None,
-    noise_variances: ArrayLike | None,
-    least: int = 2,
+    X: Floats, y: Floats, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None, least: int = 2
 ) -> Rows:
     """Check the weights of validated X and y, and leave out the rows of weight zero.
 

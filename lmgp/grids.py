@@ -401,11 +401,14 @@ def cell_averages(model: Any, rows: Any, steps: Floats, places: Sequence[int], n
     inside = (np.arange(n) + 0.5) / n - 0.5
     offsets = [steps[j] * of for j, of in zip(places, (np.repeat(inside, n), np.tile(inside, n)), strict=True)]
     table = rows if hasattr(rows, "iloc") else pandas.DataFrame(rows, columns=column_names(model))
-    names, weights, averages = table.columns[list(places)], np.full(n * n, 1.0 / n**2), []
+    names, averages = table.columns[list(places)], []
     for i in range(len(table)):
         points = table.iloc[np.full(n * n, i)]
         cell = {name: _within(name, points[name] + offset) for name, offset in zip(names, offsets, strict=True)}
-        averages.append(average(model, points.assign(**cell), weights))
+        # Meridians converge: a cell has less area at its side towards a pole.
+        latitudes = [np.asarray(cell[name]) for name in names if name.strip().lower() in LATITUDES]
+        weights = np.cos(np.radians(latitudes[0])) if latitudes else np.ones(n * n)
+        averages.append(average(model, points.assign(**cell), weights / weights.sum()))
     mean, std = np.array(averages).T
     return {"mean": mean, "std": std}
 

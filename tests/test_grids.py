@@ -269,3 +269,13 @@ def test_rasters_that_are_refused(model: ExactGPRegressor, tmp_path: Path) -> No
     write([50.666667, 50.333333, 50.0])
     with rasterio.open(tmp_path / "map.tif") as file:
         assert file.transform[4] == pytest.approx(-1 / 3, abs=1e-6)
+
+
+def test_cells_of_degrees_weigh_by_the_cosine_of_the_latitude() -> None:
+    X = pd.DataFrame({"lon": [0.0, 90.0, 180.0, 270.0] * 2, "lat": [-60.0] * 4 + [60.0] * 4})
+    model = GPRegressor(kernel=GaussianKernel(4000.0), noise_variance=0.1, metric="sphere", noise="normal")
+    model.fit(X, np.sin(np.radians(X["lat"])))
+    cells = predict_grid(model, {"lon": [0.0, 10.0], "lat": [50.0, 70.0]}, average_over=2)
+    inside = pd.DataFrame({"lon": [-2.5, -2.5, 2.5, 2.5], "lat": [65.0, 75.0] * 2})
+    expected = np.average(model.predict(inside), weights=np.cos(np.radians(inside["lat"])))
+    np.testing.assert_allclose(cells["mean"].sel(lon=0.0, lat=70.0), expected)

@@ -87,6 +87,7 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
     from lmgp.columns.dates import Dates
     from lmgp.columns.numbers import Numbers
     from lmgp.columns.table import Columns, columns_of
+    from lmgp.io.geometry import refuse_other_system
     from lmgp.io.kinds import Kinds
     from lmgp.io.tables import read_table
 
@@ -121,6 +122,7 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
     source, dialect = table_source(arguments.table), dialect_of(arguments)
     with reading(arguments.table):
         values, complete = read_table(source, choose, dialect, incomplete=arguments.drop, least=1, kinds=kinds)
+    refuse_other_system(kinds.crs, of_model.crs)
     X, y = values[:, :n_inputs], values[:, n_inputs:]
     if known or not of_model.is_numeric:
         frame = kinds.frame(X, list(kinds.expected)[:n_inputs])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, reading, table_source, target_names
 from lmgp.cli.parsing import STANDARD, dialect_of
 from lmgp.errors import InputError, OutputError
-from lmgp.saving.output import check_place, whole_file
+from lmgp.saving.output import check_place, whole_file, write_whole
 
 if TYPE_CHECKING:
     from lmgp.data import Floats
@@ -79,11 +79,12 @@ def fit(arguments: argparse.Namespace) -> None:
         model.fit(frame, pd.DataFrame(y, columns=targets))
     else:
         model.fit(frame, y[:, 0], duplicates=arguments.duplicates)
+    X = X[:, [inputs.index(name) for name in model.feature_names_in_]]  # points come first
     if len(targets) > 1:
         of_targets: dict[str, Any] = {"targets": list(targets)}
     else:
         baselines = {"mean of y": linear_baseline(X[:, :0], y[:, 0])}
-        if is_numeric:
+        if is_numeric and not kinds.dates:
             baselines["linear"] = linear_baseline(X, y[:, 0])
         of_targets = {"target": targets[0], "baselines": baselines}
     notes = {
@@ -183,9 +184,8 @@ def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace
         options = {"include_noise": not arguments.latent, "level": arguments.level, "method": arguments.method}
     grid = predict_grid(model, _axes(arguments.grid), target=notes.get("target"), **options)
     if suffix == ".nc":
-        with whole_file(arguments.out) as stream:
-            # By way of memory: some versions close a stream that they are given.
-            stream.write(grid.to_netcdf(engine="scipy"))
+        # By way of memory: some versions close a stream that they are given.
+        write_whole(arguments.out, grid.to_netcdf(engine="scipy"))
     else:
         write_geotiff(grid, arguments.out)
     _LOG.info("wrote a grid of %s to %s", " × ".join(map(str, grid["mean"].shape)), arguments.out)
@@ -233,7 +233,8 @@ def _axis(text: str, whole: str) -> "Axis":
     """Return the values of an axis from their text."""
     from lmgp.utils.columns import reads_as_date, reads_as_number
 
-    if reads_as_number(text):
+    is_code = text[:1] == "0" and text[1:2].isdigit()  # such as 01234
+    if reads_as_number(text) and not is_code:
         return float(text)
     if ":" not in text or reads_as_date(text):
         return [text]
@@ -284,12 +285,7 @@ def _predictions(model: Any, X: "Floats", arguments: argparse.Namespace) -> "dic
 
     verbose = _LOG.isEnabledFor(logging.INFO)  # with a bar, where it takes long
     values = predicted(
-        model,
-        X,
-        include_noise=not arguments.latent,
-        level=arguments.level,
-        method=arguments.method,
-        verbose=verbose,
+        model, X, include_noise=not arguments.latent, level=arguments.level, method=arguments.method, verbose=verbose
     )
     if (targets := target_names(model)) is None:
         return values

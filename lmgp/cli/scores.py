@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lmgp.cli.loaded import loaded_model, read_for_model, target_names
 from lmgp.cli.parsing import STANDARD
 from lmgp.errors import InputError
-from lmgp.saving.output import check_place, whole_file
+from lmgp.saving.output import check_place, write_whole
 
 if TYPE_CHECKING:
     from lmgp.data import Floats
@@ -78,8 +78,6 @@ def _scored(
     model: Any, notes: dict[str, Any], arguments: argparse.Namespace
 ) -> "tuple[list[str], tuple[Floats, Floats, Any], Scores]":
     """Return the targets of a table, its X and y and the predicted distribution, and the scores of each target."""
-    import numpy as np
-
     from lmgp.metrics.scorers import predicted_distribution
 
     names = target_names(model)
@@ -97,8 +95,7 @@ def _scored(
     rows, y = read_for_model(model, arguments, targets).without_gaps()
     y = y[:, 0] if names is None else y
     distribution = predicted_distribution(model, rows)
-    X = np.asarray(rows)
-    return targets, (X, y, distribution), _scores(y, distribution, arguments.level)
+    return targets, (rows, y, distribution), _scores(y, distribution, arguments.level)
 
 
 def _scores(y: "Floats", distribution: Any, level: float) -> "Scores":
@@ -193,18 +190,29 @@ def _write_report(
         scores=scores,
         tables=tables(model),
         predictions=predictions,
-        ranges=_ranges(notes, model.n_features_in_),
+        ranges=_ranges(notes, model),
     )
-    with whole_file(out) as stream:
-        stream.write(content)
+    write_whole(out, content)
 
 
-def _ranges(notes: dict[str, Any], n_columns: int) -> "Floats | None":
+def _ranges(notes: dict[str, Any], model: Any) -> Any:
     """Return the least and the greatest value of each column of the training rows, if the file says them."""
     import numpy as np
+
+    from lmgp.columns.dates import Dates
+    from lmgp.columns.table import columns_of
+    from lmgp.io.kinds import Kinds
 
     try:
         ranges = np.asarray(notes["ranges"], dtype=np.float64).T
     except (KeyError, TypeError, ValueError):
         return None
-    return ranges if ranges.shape == (2, n_columns) and np.isfinite(ranges).all() else None
+    if ranges.shape != (2, model.n_features_in_) or not np.isfinite(ranges).all():
+        return None
+    columns = columns_of(model)
+    if columns is None:
+        return ranges
+    kinds = Kinds()
+    for name in columns.names_of(Dates):
+        kinds.note(name, "dates")
+    return kinds.frame(ranges, columns.names)

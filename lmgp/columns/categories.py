@@ -55,9 +55,14 @@ class Categories(Column):
         return self.n_levels
 
     def read(self, column: "pandas.Series", which: str) -> Floats:
+        import pandas
+
         places = {level: float(place) for place, level in enumerate(self.levels)}
         texts = _texts(column)
-        return texts.map(places).fillna(texts.isna().map({True: np.nan, False: -1.0})).to_numpy(dtype=np.float64)
+        # A file may write a number in another way, 1.0 for 1; with a zero before it, it is a code.
+        numbers = pandas.to_numeric(texts.mask(texts.str.match(r"0\d", na=False)), errors="coerce")
+        known = texts.map(places).fillna(_texts(numbers).map(places))
+        return known.fillna(texts.isna().map({True: np.nan, False: -1.0})).to_numpy(dtype=np.float64)
 
     def places(self, values: Floats) -> Indices:
         """Return the level of each value; −1 of a new one."""

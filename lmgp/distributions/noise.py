@@ -187,9 +187,7 @@ class ObservationNoise(Trials[NoiseTrial]):
             return too_few(len(rows.y)), np.empty(0)
         errors, log_std = rows.errors, np.log(rows.std)
         pairs = [(cls(), np.zeros(1)), (cls(Student.fitted(errors, rows.weights)), np.zeros(1))]
-        varying = None
-        if wanted != "student":
-            varying = ScaleField.fitted(rows.X, rows.mean, rows.std, errors, rows.weights)
+        varying = None if wanted == "student" else ScaleField.fitted(rows.X, rows.mean, rows.std, errors, rows.weights)
         if varying is not None:
             local, student, log_scales = varying
             pairs.append((cls(student, local), log_scales))

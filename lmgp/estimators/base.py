@@ -26,6 +26,7 @@ from lmgp.data import (
     check_rows,
     column_deviations,
     drawing_of,
+    floats,
     generator,
     known_centers,
     named_targets,
@@ -1002,19 +1003,6 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         self._warn_of_implausible(fit, posterior, X, process)
         return means, variances, errors
 
-    def _predicted(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        noise_variances: ArrayLike | None = None,
-    ) -> tuple[Rows, Floats, Floats, Floats]:
-        """Predict rows whose y is known, see `Fit.without_each`."""
-        (fit, posterior), (inputs, target) = self._solution(), self._read_pair(X, y, reset=False)
-        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
-        fit.check_targets(rows)
-        return fit.in_units(fit.in_scale(rows), *posterior.distribution(rows.X))
-
     def _error(self, posterior: Posterior, X: Floats) -> Floats:
         """Return the stated divergence from the exact process of each row and target, shape (m, t)."""
         return posterior.error(X)
@@ -1309,11 +1297,14 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             As `fit`; `lmgp.errors.InputError`, which is one, if there are fewer than 30 rows.
         """
         check_is_fitted(self)
-        part = (*self._predicted(X, y, sample_weight, noise_variances), True)
-        if len(part[0]) < FEWEST_ROWS:
-            raise InputError(f"calibrate needs {FEWEST_ROWS} rows at least; got {len(part[0])}.")
+        (fit, posterior), (inputs, target) = self._solution(), self._read_pair(X, y, reset=False)
+        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
+        fit.check_targets(rows)
+        if len(rows) < FEWEST_ROWS:
+            raise InputError(f"calibrate needs {FEWEST_ROWS} rows at least; got {len(rows)}.")
+        part = (*fit.in_units(fit.in_scale(rows), *posterior.distribution(rows.X)), True)
         wanted: NoiseName = "auto" if self.noise in ("normal", "robust") else checked_noise(self.noise)
-        self._fitted = replace(self._state(), noises=observation_noises([part], wanted))
+        self._fitted = replace(fit, noises=observation_noises([part], wanted))
         return self
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:
@@ -1422,14 +1413,6 @@ def numbers(values: ArrayLike, name: str) -> Floats:
     if isinstance(values, bool | str) or not found.size or not np.all(np.isfinite(found)):
         raise InputError(f"{name} must be a finite number, or several; got {values!r}.")
     return found
-
-
-def floats(values: Any) -> Floats:
-    """Return numbers as an array; not a number where they are none."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        return np.full(1, np.nan)
 
 
 def hyperparameters_at(kernel: Kernel, noise_variance: float, theta: ArrayLike) -> tuple[Kernel, float]:

@@ -44,6 +44,7 @@ from lmgp.selection.choose import choose
 from lmgp.selection.methods import METHODS
 from lmgp.selection.search import Selection
 from lmgp.sums.sample import Sample
+from lmgp.utils.columns import pandas_frame
 from lmgp.utils.fitted import OfFit
 from lmgp.utils.progress import silent, stage
 
@@ -220,15 +221,10 @@ class GPRegressor(AdditiveGaussianProcess):
 
     selection_ = OfFit[Selection]()
 
-    partial_fit, forget, with_rows, merge = (
-        available_if(_takes_rows)(one)
-        for one in (
-            AdditiveGaussianProcess.partial_fit,
-            AdditiveGaussianProcess.forget,
-            AdditiveGaussianProcess.with_rows,
-            AdditiveGaussianProcess.merge,
-        )
-    )
+    partial_fit = available_if(_takes_rows)(AdditiveGaussianProcess.partial_fit)
+    forget = available_if(_takes_rows)(AdditiveGaussianProcess.forget)
+    with_rows = available_if(_takes_rows)(AdditiveGaussianProcess.with_rows)
+    merge = available_if(_takes_rows)(AdditiveGaussianProcess.merge)
 
     _chooses = True
     _maps_are_streams = False  # rows in memory have more models to choose from
@@ -254,15 +250,9 @@ class GPRegressor(AdditiveGaussianProcess):
 
     def _settings(self, n_inputs: int, trend: Trend) -> Settings:
         # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
-        average = False if trend.estimated else self.average
-        settings = super()._settings(n_inputs, trend)
-        return replace(
-            settings,
-            standardize=True,
-            groups=self._table.groups.tolist(),
-            categories=self._table.categories.tolist(),
-            average=average,
-        )
+        settings, average = super()._settings(n_inputs, trend), False if trend.estimated else self.average
+        groups, categories = self._table.groups.tolist(), self._table.categories.tolist()
+        return replace(settings, standardize=True, groups=groups, categories=categories, average=average)
 
     def _learned(self, rows: Rows) -> Detrended:
         if not isinstance(self.trend, str) or self.trend != "auto":
@@ -304,10 +294,12 @@ class GPRegressor(AdditiveGaussianProcess):
         return self._columns_read or Columns.of_numbers(self.n_features_in_, names, self.metric)
 
     def _read(self, X: ArrayLike) -> Floats:
+        X = pandas_frame(X)
         refuse_other_columns(self, self._table.table(X))
         return self._table.checked(X, super()._read)
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
+        X = pandas_frame(X)
         if reset:
             rotate = bool(self.rotate) if np.ndim(self.rotate) == 0 else list(self.rotate)  # type: ignore[arg-type]
             reading = Reading(self.columns, self.missing, self.metric, rotate)

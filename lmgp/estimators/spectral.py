@@ -11,6 +11,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import Noise
+from lmgp.distributions.noise import ObservationNoise
+from lmgp.estimators.rows_left_out import with_noise
 from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.io.sources import Chunk
 from lmgp.kernels.base import Kernel
@@ -19,6 +21,9 @@ from lmgp.learning.record import Learning, Trial
 from lmgp.posteriors.spectral import SpectralError
 from lmgp.recipes import Spectral
 from lmgp.sums.modes import ModeSums
+
+# Of a model whose hyper-parameters are learned from sums, the noise is this.
+LEARNED_AGAIN = "normal: hyper-parameters were learned again, from sums; calibrate(X, y) fits the noise to rows."
 
 
 @dataclass(eq=False, repr=False)
@@ -195,6 +200,8 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         Returns
         -------
         self
+            Rows that the model keeps tell the distribution of new observations again. Of a model that keeps none it is
+            normal, until `calibrate` fits another one.
 
         Raises
         ------
@@ -221,11 +228,13 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         n_free, n = len(learned.kernel.theta) + (given is None), sums.n_rows
         trial = Trial(
             type(learned.kernel).__name__, several, n_free, "modes", n, 0,
-            learned.log_marginal_likelihood / sums.targets.n, seconds=perf_counter() - start, chosen=True,
+            learned.log_marginal_likelihood / sums.targets.n_densities, seconds=perf_counter() - start, chosen=True,
         )  # fmt: skip
         changed = replace(
             fit, kernel=learned.kernel, noise_variance=learned.noise_variance,
-            learning=Learning((trial,), n, 0, trial.seconds), average=(), variances=None,
+            learning=Learning((trial,), n, 0, trial.seconds), average=(), variances=None, importance=None,
+            noises=(ObservationNoise(note=LEARNED_AGAIN),) * len(fit.noises),
         )  # fmt: skip
-        self._fitted = changed.with_sums(sums.with_kernel(learned.kernel, Noise(learned.noise_variance))).solved
+        state = changed.with_sums(sums.with_kernel(learned.kernel, Noise(learned.noise_variance))).solved
+        self._fitted = with_noise(state, self.noise) if fit.noises and sums.keeps_rows else state
         return self

@@ -325,24 +325,15 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
         if not isinstance(other, type(self)):
             raise InputError(f"A {name} merges with another one; got {type(other).__name__}.")
         check_is_fitted(other)
-        if digest(self.kernel_) != digest(other.kernel_):
-            raise InputError(
-                f"Models of one kernel merge; these have {self.kernel_!r} and {other.kernel_!r}. Make the other one by "
-                "with_rows of this one."
-            )
-        if self.n_features_in_ != other.n_features_in_:
-            raise InputError(
-                f"Models of the same columns merge; these have {self.n_features_in_} and {other.n_features_in_}."
-            )
         mine, theirs = self._fitted, other._fitted
-        if len(mine.centers) != len(theirs.centers):
-            raise InputError(
-                f"Models of the same targets merge; these have {len(mine.centers)} and {len(theirs.centers)} targets."
-            )
-        if mine.trend.name != theirs.trend.name:
-            raise InputError(
-                f"Models of one trend merge; these have {mine.trend.name} and {theirs.trend.name}. {ONE_START}"
-            )
+        for what, one, another, cure in (
+            ("one kernel", self.kernel_, other.kernel_, ". Make the other one by with_rows of this one."),
+            ("the same columns", self.n_features_in_, other.n_features_in_, "."),
+            ("the same targets", len(mine.centers), len(theirs.centers), " targets."),
+            ("one trend", mine.trend.name, theirs.trend.name, f". {ONE_START}"),
+        ):
+            if digest(one) != digest(another):
+                raise InputError(f"Models of {what} merge; these have {one!r} and {another!r}{cure}")
         if not np.array_equal(mine.origin, theirs.origin):
             raise InputError(ONE_START)
         self._fitted = mine.with_sums(mine.known_sums + theirs.known_sums).solved

@@ -13,7 +13,6 @@ from lmgp.errors import InputError
 from lmgp.estimators.warping import LogScale
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.table import kernel_table, row_variances
-from lmgp.learning.record import Learning
 from lmgp.metrics.scorers import end_of
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.selection.search import Selection
@@ -124,7 +123,8 @@ def _of_process(model: Any) -> Lines:
         told = [_ranked(column_names(model), *one) for one in zip(*fit.importance, strict=True)]
         lines["importance"] = _of_each(told, names)
     if len(fit.learning):
-        lines["learned"] = _learned(fit.learning)
+        trial = fit.learning.chosen
+        lines["learned"] = f"{trial.kernel}, by the likelihood ({trial.likelihood}) of {trial.n_rows:,} rows"
     if fit.selection is not None:
         lines["chosen"] = _chosen(fit.selection)
     return lines
@@ -191,11 +191,6 @@ def _scores(noise: ObservationNoise) -> str:
         return ""
     told = "" if np.isnan(noise.rmse) else f"R² {noise.r2:.3f}, RMSE {digits(noise.rmse)}, "
     return f"{told}log density {noise.chosen.alone:.3f} nats, of {len(noise.distances):,} rows left out"
-
-
-def _learned(learning: Learning) -> str:
-    trial = learning.chosen
-    return f"{trial.kernel}, by the likelihood ({trial.likelihood}) of {trial.n_rows:,} rows"
 
 
 def _chosen(selection: Selection) -> str:

@@ -143,11 +143,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
             target = self._checked_target(y)
             scale = self._scale(target)
             regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
-            given = {
-                "sample_weight": sample_weight,
-                "noise_variances": noise_variances,
-                "verbose": verbose or None,
-            }
+            given = {"sample_weight": sample_weight, "noise_variances": noise_variances, "verbose": verbose or None}
             options |= {name: one for name, one in given.items() if one is not None}
             regressor.fit(X, scale.forward(target), **options)
             self._fitted = TransformedFit(regressor, scale)

@@ -53,8 +53,9 @@ class RowSource:
 def _array_chunks(X: Any, columns: Sequence[Any], chunk_rows: int) -> Iterator[Chunk]:
     for first in range(0, len(X), chunk_rows):
         part = slice(first, first + chunk_rows)
-        # Copies, so that no page of the file stays in memory by a reference to it.
-        yield Chunk(np.array(X[part]), *(None if one is None else np.array(one[part]) for one in columns))
+        # Copies, so that no page of the file stays in memory by a reference to it; those of a frame keep its names.
+        rows = X.iloc[part].copy() if hasattr(X, "iloc") else np.array(X[part])
+        yield Chunk(rows, *(None if one is None else np.array(one[part]) for one in columns))
 
 
 def _given_chunks(given: Iterable[Any] | Callable[[], Iterable[Any]]) -> Iterator[Chunk]:
@@ -122,7 +123,7 @@ def source_of(
     if _is_array(X):
         if y is None or not (arrays or isinstance(X, np.memmap) or chunk_rows is not None):
             return None
-        made = X if hasattr(X, "shape") and not hasattr(X, "iloc") else np.asarray(X)
+        made = X if hasattr(X, "shape") else np.asarray(X)
         if len(made.shape) != 2:
             return None  # which is refused as rows are
         rows = checked_chunk_rows(chunk_rows, made.shape[1])

@@ -338,6 +338,7 @@ def _read_csv(
         header = _read_header(where, rows, dialect)
         used = choose(where, header)
         _check_names(where, header, used)
+        expected = {} if kinds is None else kinds.expected
         try:
             frames = pandas.read_csv(
                 text,
@@ -348,6 +349,9 @@ def _read_csv(
                 index_col=False,
                 keep_default_na=False,
                 na_values=[*MISSING, *map(str.upper, MISSING), "NaN", "NaT", "None"],
+                dtype={
+                    header.index(name): str for name in used if expected.get(name) == "text"
+                },  # codes, such as 01234
                 chunksize=BATCH_ROWS,
                 low_memory=False,
             )

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from time import perf_counter
@@ -234,7 +235,7 @@ def learn_rows(rows: Rows, settings: Settings) -> Learned:
         if known is not None:
             REMEMBERED[key] = known  # the one that was asked for last
             stage("learning", "the kernel was learned from these rows before")
-            return known
+            return deepcopy(known)
     start, tried = perf_counter(), forms_of(rows, settings)
     if settings.noise_variance is None and rows.noise_variances is not None:
         # Every row brings its own: what is reported stands for the noise of a new row.
@@ -252,7 +253,7 @@ def learn_rows(rows: Rows, settings: Settings) -> Learned:
         REMEMBERED[key] = learned
         while len(REMEMBERED) > MOST_REMEMBERED:
             del REMEMBERED[next(iter(REMEMBERED))]
-    return learned
+    return deepcopy(learned)  # whose kernel the caller may change
 
 
 def most_of(rows: Rows) -> Rows:

@@ -106,7 +106,7 @@ def learn_from_sums(
             f"be given; got {given:g}. Leave out noise_variance."
         )
     likelihood = ModeLikelihood(statistics)
-    bounds, start, n_free, n = _bounds(modes, kernel, variance), kernel.theta, len(kernel.theta), targets.n
+    bounds, start, n_free, n = _bounds(modes, kernel, variance), kernel.theta, len(kernel.theta), targets.n_densities
     if learns_noise:
         bounds = np.vstack((bounds, math.log(variance) + np.log(RANGES["noise"])))
         start = np.append(start, math.log(given))

@@ -135,11 +135,8 @@ class Validation:
             log p(y) of each row that is left out by itself, and its mean over each neighbourhood, in nats a row, summed
             over targets.
         """
-        process: NearestPosterior | ExactPosterior = (
-            NearestPosterior(kernel, self.rows, Noise(noise_variance), N_NEIGHBORS, share=False)
-            if self.near
-            else ExactPosterior(kernel, self.rows, Noise(noise_variance))
-        )
+        given = kernel, self.rows, Noise(noise_variance)
+        process = NearestPosterior(*given, N_NEIGHBORS, share=False) if self.near else ExactPosterior(*given)
 
         def density(predicted: Sequence[Predicted]) -> list[Floats]:
             return [

@@ -60,5 +60,7 @@ def baseline_scores(numbers: Sequence[float], X: Floats | None = None, y: Floats
     intercept, *slopes, deviation = numbers
     if X is None or y is None:
         return {"RMSE": deviation, "NLPD": float(np.log(deviation) + 0.5 * np.log(2.0 * np.pi) + 0.5)}
-    mean = intercept + X[:, : len(slopes)] @ np.asarray(slopes)
+    mean = np.full(len(y), intercept)
+    if slopes:  # the mean of y needs no columns, which may be dates
+        mean += np.asarray(X) @ np.asarray(slopes)
     return {"RMSE": rmse(y, mean), "NLPD": nlpd(y, mean, np.full(len(y), deviation**2))}

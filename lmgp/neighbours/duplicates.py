@@ -117,7 +117,7 @@ def averaged(rows: Rows) -> Rows:
     order = np.argsort(first)
 
     def summed(values: Floats) -> Floats:
-        return np.bincount(group.ravel(), weights=values)[order]
+        return np.bincount(group.ravel(), weights=values)[order].astype(np.float64)
 
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     measurements = summed(weights if rows.measurements is None else rows.measurements)

@@ -63,13 +63,16 @@ def page(
         HTML in UTF-8, with its images. What cannot be drawn is said, with the reason.
     """
     drawn: list[tuple[str, Mapping[str, Any], bytes]] = []
+    refused: dict[str, str] = {}
 
     def draw(name: str, on_axes: Callable[[Any], Any], panels: int = 1, height: float = 1.0, **values: Any) -> None:
         """Draw panels, one below the other, where there is such a thing of this model; ``model.html`` has the words."""
         figure = new_figure(WIDTH, HEIGHT * height * panels * (0.9 if panels > 1 else 1.0))
-        with suppress(InputError):
+        try:
             on_axes(figure.subplots(panels, 1))
             drawn.append((name, values, render(figure, "png", dpi=DPI)))
+        except InputError as error:
+            refused[name] = str(error)
 
     rows = ranges if predictions is None else predictions[0]  # with the extent of what is drawn
     if predictions is not None:
@@ -81,6 +84,7 @@ def page(
         draw("kl", lambda ax: kl_over_size(model, ax=ax), height=kl_height(model))
     draw("allocation", lambda ax: allocation(model, ax=ax))
     left_out = list(_left_out(model, has_table=predictions is not None, has_extent=rows is not None))
+    left_out += [f"The {name}: {refused[name]}" for name in ("band", "map") if name in refused]
     return html.page(
         "model.html", title=title, described=facts, scores=scores, tables=tables, drawn=drawn, left_out=left_out,
         n=0 if predictions is None else len(predictions[1]),
@@ -110,7 +114,7 @@ def _draw_fields(
         band(model, rows, level=level, ax=ax)
         if predictions is not None:
             X, y, *_ = predictions
-            ax.plot(X[:, 0], y, ".", color="black", markersize=3, zorder=1, label="rows of the table")
+            ax.plot(np.asarray(X)[:, 0], y, ".", color="black", markersize=3, zorder=1, label="rows of the table")
             ax.legend(fontsize="small")
         ax.set_ylabel(short(target))
 

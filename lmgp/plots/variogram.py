@@ -103,7 +103,8 @@ def _distances(model: Any, inputs: Floats, places: Floats) -> tuple[Floats, str]
     """Return the distances of all pairs of rows, and the label of their axis."""
     if OnSphere() in model._table.kinds:
         return pdist(places[:, :3]), "distance in km"
-    if inputs.shape[1] <= MOST_COLUMNS or not model.kernel_.can("metric"):
+    few = inputs.shape[1] <= MOST_COLUMNS and model._table.is_plain  # in one unit, none missing
+    if few or not model.kernel_.can("metric"):
         return pdist(inputs), "distance"
     return pdist(model.kernel_.in_lengthscales(places)), "distance in lengthscales"
 

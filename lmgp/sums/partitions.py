@@ -100,10 +100,16 @@ class Partitions:
             found: Made | None = computed(leaves[0], client)
         return found
 
-    def first(self, task: Task[Made], client: Any = None) -> Made | None:
-        """Return what a task makes of the first partition that has rows."""
-        made = (computed(leaf, client) for leaf in self._leaves(task, f"first-{uuid4().hex}"))
-        return next((one for one in made if one is not None), None)
+    def first(
+        self, task: Task[Made], merge: Callable[[Made, Made], Made], is_enough: Callable[[Made], bool], client: Any
+    ) -> Made | None:
+        """Merge what a task makes of the first partitions that have rows, until it is enough."""
+        first: Made | None = None
+        for leaf in self._leaves(task, f"first-{uuid4().hex}"):
+            first = _merged(merge, [first, computed(leaf, client)])
+            if first is not None and is_enough(first):
+                break
+        return first
 
     def _leaves(self, task: Task[Made], prefix: str) -> Iterator[Any]:
         """Yield what a task makes of each partition, as delayed values whose keys begin with a prefix."""
@@ -211,7 +217,14 @@ def source_or_partitions(
                 f"{name} is for chunks that are read one by one; got {one!r} with a dask collection, whose partitions "
                 "are its chunks, and whose lost parts dask makes again. Leave it out."
             )
-    _check_client(client)
+    if client is not None:
+        if not hasattr(client, "compute") or not hasattr(client, "scheduler_info"):
+            raise InputError(
+                f"client must be a distributed.Client, or None for the current one; got {client!r}. Make one by "
+                "distributed.Client(address)."
+            )
+        if getattr(client, "asynchronous", False):
+            raise InputError("client is asynchronous, and fit waits for its result; give distributed.Client(address).")
     return found
 
 
@@ -220,24 +233,6 @@ def partitions_of(X: Any, y: Any, sample_weight: Any, noise_variances: Any) -> P
     if all(dask_kind(one) is None for one in (X, y, sample_weight, noise_variances)):
         return None
     return Partitions(X, y, sample_weight, noise_variances)
-
-
-def _check_client(client: Any) -> None:
-    """Refuse what is no client that can compute.
-
-    Raises
-    ------
-    InputError
-    """
-    if client is None:
-        return
-    if not hasattr(client, "compute") or not hasattr(client, "scheduler_info"):
-        raise InputError(
-            f"client must be a distributed.Client, or None for the current one; got {client!r}. Make one by "
-            "distributed.Client(address)."
-        )
-    if getattr(client, "asynchronous", False):
-        raise InputError("client is asynchronous, and fit waits for its result; give distributed.Client(address).")
 
 
 def empty(X: Any) -> Any:
@@ -407,7 +402,8 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
         if whole := model._needs_sample():
             sample = source.reduced(look, Sample.merge, client, f"{name}, first pass" if verbose else None)
         else:
-            sample = source.first(look, client)
+            # A model is not made of one row.
+            sample = source.first(look, Sample.merge, lambda sample: len(sample.keys) > 1, client)
         if sample is None:
             raise InputError("There are no rows of positive weight in any partition; at least 2 are needed.")
         sample.whole = whole

@@ -231,6 +231,11 @@ def with_columns(table: Any) -> Any:
         return None
 
 
+def pandas_frame(X: Any) -> Any:
+    """Return a data frame of another library, such as polars, as one of pandas; all else as it is."""
+    return X.to_pandas() if hasattr(X, "__dataframe__") and hasattr(X, "to_pandas") else X
+
+
 def label(table: Any, name: str, j: int) -> str:
     """Name a column of a table as messages do: column 'age' of X."""
     if table.ndim == 1:

@@ -24,6 +24,7 @@ from lmgp.cli import main
 from lmgp.grids import grid_rows
 from lmgp.metrics import coverage, crps
 from lmgp.metrics.baselines import linear_baseline
+from lmgp.saving.files import load_with_header
 from tests.cli.conftest import FIT, frame, mean, predicted, read, scores
 from tests.conftest import GIVEN, draw
 
@@ -595,3 +596,54 @@ def test_points_in_and_out_keep_their_reference_system(
     wells.set_geometry(wells.buffer(0.1)).to_file("areas.gpkg")
     assert main(["predict", "model.lmgp", "areas.gpkg"]) == 2
     assert "areas.gpkg: Geometries must be points; got Polygon" in capsys.readouterr().err
+
+
+def test_a_table_of_dates_is_scored_and_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    when, rng = pd.date_range("2015-01-01", periods=96, freq="MS"), np.random.default_rng(0)
+    table = pd.DataFrame({"when": when, "y": np.sin(np.arange(96) / 2.0) + 0.1 * rng.normal(size=96)})
+    table.to_csv("dates.csv", index=False)
+    table.assign(size=rng.normal(size=96)).to_csv("both.csv", index=False)
+    for name in ("dates", "both"):
+        options = ["--target", "y", "--kernel", "matern32", "--noise", "normal", "--out", f"{name}.lmgp"]
+        assert main(["fit", f"{name}.csv", *options, "--quiet"]) == 0
+        capsys.readouterr()
+        assert main(["score", f"{name}.lmgp", f"{name}.csv", "--quiet"]) == 0
+        printed = capsys.readouterr().out
+        assert "mean of y" in printed
+        assert "linear" not in printed
+    for options in (["dates.csv"], []):
+        assert main(["plot", "dates.lmgp", *options, "--out", "page.html", "--quiet"]) == 0
+        assert "The band: " not in (page := Path("page.html").read_text())
+        assert page.count("<img") == 2 + 2 * len(options)
+
+
+def test_codes_keep_their_zeros(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"zip": rng.choice(["01234", "1234", "03456"], 90), "size": rng.normal(size=90)})
+    y = table["size"] + 3.0 * (table["zip"] == "01234")
+    model = lmgp.GPRegressor(columns={"zip": "category"}, noise="normal").fit(table, y)
+    model.save("model.lmgp")
+    table.to_csv("new.csv", index=False)
+    np.testing.assert_allclose(predicted("new.csv", "--latent")["mean"], model.predict(table), rtol=1e-5)
+    of_grid = predicted("--grid", "zip=01234", "size=0", "--latent")
+    np.testing.assert_allclose(
+        of_grid["mean"], model.predict(pd.DataFrame({"zip": ["01234"], "size": [0.0]})), rtol=1e-5
+    )
+
+
+def test_points_of_another_reference_system_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    places = geopandas.points_from_xy(rng.uniform(3e5, 4e5, 40), rng.uniform(2e5, 3e5, 40))
+    wells = geopandas.GeoDataFrame(
+        {"depth": rng.normal(size=40), "level": rng.normal(size=40)}, geometry=places, crs=27700
+    )
+    wells.to_file("wells.gpkg")
+    wells.to_crs(3857).to_file("others.gpkg")
+    columns = ["--columns", "depth", "x", "y"]
+    options = ["--target", "level", "--kernel", "gaussian", "--noise", "normal", "--quiet"]
+    assert main(["fit", "wells.gpkg", *options, *columns, "--out", "model.lmgp"]) == 0
+    notes = load_with_header("model.lmgp")[1]["notes"]
+    assert notes["ranges"][2] == pytest.approx([wells["depth"].min(), wells["depth"].max()])
+    assert main(["predict", "model.lmgp", "others.gpkg", "--out", "out.csv"]) == 2
+    assert "reference system EPSG:3857" in capsys.readouterr().err
+    assert not Path("out.csv").exists()

@@ -241,3 +241,14 @@ def test_what_takes_all_rows_is_refused_before_a_row_is_read(given: dict[str, An
 
     with pytest.raises(InputError, match=told):
         clone(MODEL).set_params(**given).fit(read)
+
+
+def test_chunks_of_a_frame_have_its_names() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"lat": rng.uniform(50.0, 55.0, 400), "lon": rng.uniform(-6.0, 2.0, 400)})
+    model = SpectralGPRegressor(kernel=GaussianKernel(0.7), noise_variance=0.01, trend=["lat"])
+    whole, chunked = (clone(model).fit(table, table["lat"] ** 2, **how) for how in ({}, {"chunk_rows": 100}))
+    assert chunked.feature_names_in_.tolist() == ["lat", "lon"]
+    np.testing.assert_allclose(chunked.predict(table[:5]), whole.predict(table[:5]), rtol=1e-4)
+    with pytest.raises((InputError, ValueError), match="feature names"):
+        chunked.predict(table[["lon", "lat"]])

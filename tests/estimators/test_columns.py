@@ -475,3 +475,21 @@ def test_columns_in_another_order_or_of_other_names_are_refused_before_they_are_
         model.predict(table[["town", "size"]])
     with pytest.raises(ValueError, match="unseen at fit time:\n- city"):
         model.predict(table[["town", "size"]].set_axis(["city", "size"], axis=1))
+
+
+def test_a_frame_of_another_library_is_read_as_one_of_pandas() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"zip": rng.choice(["01234", "03456"], 60), "size": rng.normal(size=60)})
+    y = table["size"] + 3.0 * (table["zip"] == "01234")
+    given: Any = {"kernel": GaussianKernel(), "noise_variance": 0.1, "columns": {"zip": "category"}, "noise": "normal"}
+    expected, model = (GPRegressor(**given).fit(X, y) for X in (table, arrow.Table.from_pandas(table)))
+    assert model.columns_ is not None
+    for X in (table[:5], arrow.Table.from_pandas(table[:5])):
+        np.testing.assert_allclose(model.predict(X), expected.predict(table[:5]))
+
+
+def test_a_number_that_is_a_category_has_one_name() -> None:
+    columns = read(pd.DataFrame({"c": [1.5, 2.0, 2.0]}), c="category")
+    places = values(columns, pd.DataFrame({"c": ["1.50", "2", "02", "3"]}))
+    np.testing.assert_array_equal(places[:, 0], [0.0, 1.0, -1.0, -1.0])

@@ -290,3 +290,11 @@ class TestPredictions:
         holding = [key for key, node in graph.items() if b"WeightPosterior" in pickle.dumps(node)]
         assert len(graph) > 24
         assert len(holding) == 1
+
+
+def test_a_first_partition_of_one_row_is_not_enough_to_begin_with() -> None:
+    X, y, T = drawn()
+    model = FeaturizedGPRegressor(OrthogonalFourierFeatures(64), **GIVEN, random_state=0)
+    uneven = (1, len(X) - 1)
+    found = clone(model).fit(da.from_array(X, chunks=(uneven, 2)), da.from_array(y, chunks=(uneven,)))
+    np.testing.assert_allclose(found.predict(T), clone(model).fit(X, y).predict(T), rtol=0, atol=1e-8)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
+from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor, SpectralGPRegressor
 from lmgp.data import Floats, Rows, check_rows
 
 KERNEL = GaussianKernel(1.5)
@@ -77,3 +77,13 @@ def test_weights_beside_fractional_ones_count_no_rows() -> None:
     assert joined.counts is None
     np.testing.assert_array_equal(joined.measurements, joined.weights)
     assert Rows(X, y).joined(whole, 1.0).measurements is None
+
+
+def test_learning_from_sums_counts_rows_as_learning_from_rows_does() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.uniform(0.0, 20.0, (800, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=800)
+    for chunk_rows in (None, 300):
+        model = SpectralGPRegressor(kernel=KERNEL, noise_variance=0.05)
+        model.fit(X, y, sample_weight=np.full(800, 2.5), chunk_rows=chunk_rows)
+        assert model.relearn().noise_variance_ == pytest.approx(0.025, rel=0.15)

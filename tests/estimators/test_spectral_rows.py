@@ -209,6 +209,20 @@ class TestOutgrown:
         np.testing.assert_allclose(std_of_units, std * [20.0, 30.0], rtol=0.02)
         assert models[1].noise_variances_ == pytest.approx([4.0, 9.0], rel=0.3)
 
+    @pytest.mark.parametrize("chunk_rows", [None, 500])
+    def test_the_noise_is_that_of_the_new_parameters(self, chunk_rows: int | None) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.uniform(0.0, 20.0, (1200, 1))
+        y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(4, 1200)
+        model = SpectralGPRegressor(1e-3, kernel=MaternKernel(1.5), noise_variance=0.5, noise="student", room=1.5)
+        model.fit(X, y, chunk_rows=chunk_rows)
+        assert model.noise_.student.scale < 0.5
+        assert model.relearn().noise_variance_ < 0.05
+        low, high = model.predict_interval(X)
+        assert np.mean((low <= y) & (y <= high)) == pytest.approx(0.95, abs=0.02)
+        assert model.noise_.name == ("student" if chunk_rows is None else "normal")
+        assert "calibrate" in str(model.noise_) or chunk_rows is None
+
     def test_a_chosen_model_without_sums_says_so(self) -> None:
         X = np.random.default_rng(0).uniform(0.0, 20.0, (1500, 1))
         chosen = GPRegressor(kernel=MaternKernel(1.5), noise_variance=0.1, methods=["spectral"])

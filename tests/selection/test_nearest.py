@@ -16,7 +16,7 @@ from lmgp.recipes import Exact, Nearest, Recipe, Weights
 from lmgp.selection import choose
 from lmgp.selection import nearest as of_nearest
 from lmgp.selection.candidates import NEIGHBOURS, Allowed, Problem
-from lmgp.selection.methods import NEAREST_ROWS
+from lmgp.selection.methods import EXACT, NEAREST_ROWS
 from lmgp.selection.nearest import FEW, densities, gain_over_nearest, number_of_rows
 from lmgp.selection.search import Selection
 from lmgp.utils.student import Student
@@ -63,7 +63,7 @@ def test_densities_are_those_of_dense_algebra() -> None:
     means, std = np.array(pairs).T
     X = [rows.X[validation.alone], *(held.regions.X for held in validation.neighbourhoods)]
     is_alone = np.arange(len(means)) < len(alone)
-    noise, expected = ObservationNoise.fitted("auto", LeftOut(np.vstack(X), np.concatenate(y), means, std, is_alone))
+    noise, expected = ObservationNoise.fitted("student", LeftOut(np.vstack(X), np.concatenate(y), means, std, is_alone))
     assert noise.name != "normal"
     np.testing.assert_allclose(alone, expected[: len(alone)], atol=1e-5)
     split = np.cumsum([len(one.index) for one in validation.neighbourhoods])[:-1]
@@ -174,7 +174,8 @@ def test_few_rows_predict_in_place_of_an_exact_process_that_outliers_spoil(spoil
 def test_of_few_rows_the_exact_process_is_taken_at_once(n_rows: int) -> None:
     rows = draw(n_rows, SPOILED)
     model = GPRegressor(kernel=FREE, noise_variance=NOISE, noise="student", random_state=0).fit(rows.X, rows.Y[:, 0])
-    assert (len(model.selection_) == 1) == (n_rows == 2000)
+    assert (model.selection_.chosen.method == EXACT) == (n_rows == 2000)
+    assert model.selection_.by_rows_left_out == (n_rows > 2000)
 
 
 def chosen(
@@ -230,7 +231,7 @@ def test_the_gain_is_that_of_the_densities_by_dense_algebra() -> None:
         of_rows = zip(others, rows.X, strict=True)
         means, std = np.array([predicted(rest, x, number, noise) for rest, x in of_rows]).T
         left_out = LeftOut(rows.X, rows.Y[:, 0], means, std, np.ones(300, dtype=bool))
-        return ObservationNoise.fitted("auto", left_out)[1]
+        return ObservationNoise.fitted("student", left_out)[1]
 
     assert found == pytest.approx(float((densities_of(299) - densities_of(12)).mean()), abs=1e-4)
     assert gain_over_nearest(given, Nearest(12), 12, np.random.default_rng(0)) == pytest.approx(0.0, abs=1e-6)
