@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # The number of points that stand for an area.
 N_POINTS = 64
+# The most places of a lattice in the extent of an area.
+MOST_PLACES = 10_000_000
 
 
 def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopandas.GeoDataFrame":
@@ -72,6 +74,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     check_model(model)
     check_installed("geopandas", "areas")
     import geopandas
+    import pandas
 
     if not has_geometry(areas):
         raise InputError(f"areas must be a GeoDataFrame or a GeoSeries of polygons; got a {type(areas).__name__}.")
@@ -99,9 +102,9 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     for place, shape in enumerate(shapes):
         points = lattice(shape, n_points)
         rows = {across: points[:, 0], up: points[:, 1]}
-        rows |= {name: np.full(len(points), areas[name].iloc[place]) for name in others}
+        rows |= {name: areas[name].iloc[np.full(len(points), place)].array for name in others}
         weights = np.cos(np.radians(points[:, 1])) if up.strip().lower() in LATITUDES else np.ones(len(points))
-        averages.append(average(model, np.column_stack([rows[name] for name in names]), weights / weights.sum()))
+        averages.append(average(model, pandas.DataFrame({name: rows[name] for name in names}), weights / weights.sum()))
     mean, std = np.array(averages).reshape(-1, 2).T
     return table.assign(mean=mean, std=std)
 
@@ -114,6 +117,11 @@ def lattice(area: Any, n_points: int) -> Floats:
     n_columns, n_rows = (
         max(1, round(length / math.sqrt(area.area / n_points))) for length in (right - left, high - low)
     )
+    if n_columns * n_rows > MOST_PLACES:
+        raise InputError(
+            f"An area of {area.area:.3g} square units has an extent of {(right - left) * (high - low):.3g}, for "
+            "which a lattice has too many places. Predict its parts, areas.explode(), and weigh them by their areas."
+        )
     x = left + (np.arange(n_columns) + 0.5) * (right - left) / n_columns
     y = low + (np.arange(n_rows) + 0.5) * (high - low) / n_rows
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)

@@ -326,6 +326,7 @@ def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
     match model.likelihood:
         case FixedNoiseGaussianLikelihood():
             options["noise_variances"] = np.broadcast_to(_array(model.likelihood.noise), y.shape).copy()
+            noise = float(options["noise_variances"].mean())  # given, as all else
         case GaussianLikelihood() if model.likelihood.noise.numel() == 1:
             noise = model.likelihood.noise.item()
         case other:
@@ -428,9 +429,10 @@ def _library_kernel(kernel: Kernel) -> Any:
             inner.active_dims = listed if inner.active_dims is None else listed[inner.active_dims]
             return inner
         case SumKernel():
-            return _library_kernel(kernel.left) + _library_kernel(kernel.right)
+            # A sum of the operator + would lose the columns of a sum within it.
+            return gpytorch.kernels.AdditiveKernel(_library_kernel(kernel.left), _library_kernel(kernel.right))
         case ProductKernel():
-            return _library_kernel(kernel.left) * _library_kernel(kernel.right)
+            return gpytorch.kernels.ProductKernel(_library_kernel(kernel.left), _library_kernel(kernel.right))
         case ScaledKernel():
             return _scaled(_library_kernel(kernel.kernel), checked_factor(kernel.factor), learned=False)
     raise InputError(

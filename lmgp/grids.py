@@ -308,7 +308,8 @@ def predicted(
         ends = distribution.interval(level)
     else:
         ends = end.predict_interval(rows, level, include_noise=include_noise, method=method)
-    return found | dict(zip(("lower", "upper"), ends, strict=True))
+    found |= dict(zip(("lower", "upper"), ends, strict=True))
+    return found if return_std else {name: values for name, values in found.items() if name != "std"}
 
 
 def average(model: Any, rows: Any, weights: Floats) -> tuple[float, float]:
@@ -386,7 +387,7 @@ def _values(name: str, axis: Any) -> NDArray[Any]:
 
 def _dates(values: Any) -> NDArray[Any] | None:
     """Return dates in microseconds; None where one is none."""
-    if any(isinstance(value, Real) for value in values):
+    if any(isinstance(value, Real | np.bool_) for value in values):
         return None
     try:
         return np.array(values, dtype="datetime64[us]")

@@ -231,3 +231,22 @@ def test_what_is_no_area_is_refused() -> None:
     several = ExactGPRegressor(GaussianKernel(1.0), 0.02).fit(X, np.column_stack((y, y)))
     with pytest.raises(InputError, match=r"Averages are of models of one target; got one of 2"):
         predict_areas(several, AREAS)
+
+
+def test_areas_take_columns_of_all_kinds() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"x": rng.uniform(0.0, 4.0, 60), "y": rng.uniform(0.0, 4.0, 60), "new": rng.uniform(size=60) < 0.5}
+    )
+    table["town"] = rng.choice(["a", "b"], 60)
+    model = GPRegressor(kernel=GaussianKernel(1.0), noise_variance=0.1, noise="normal").fit(table, rng.normal(size=60))
+    areas = geopandas.GeoDataFrame({"new": [True], "town": ["a"]}, geometry=[shapely.box(0.0, 0.0, 1.0, 1.0)])
+    places = lattice(areas.geometry[0], 64)
+    rows = pd.DataFrame({"x": places[:, 0], "y": places[:, 1], "new": True, "town": "a"})
+    np.testing.assert_allclose(predict_areas(model, areas)["mean"], model.predict(rows).mean())
+
+
+def test_an_area_of_parts_that_lie_far_apart_is_refused() -> None:
+    parts = shapely.MultiPolygon([shapely.box(0.0, 0.0, 1.0, 1.0), shapely.box(1e5, 1e5, 1e5 + 1.0, 1e5 + 1.0)])
+    with pytest.raises(InputError, match="too many places"):
+        lattice(parts, 64)

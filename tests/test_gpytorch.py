@@ -410,3 +410,16 @@ def test_what_has_no_counterpart_is_refused_by_name(act: Any, told: str) -> None
 def test_the_bridge_is_public() -> None:
     assert lmgp.gpytorch.FeatureKernel is FeatureKernel
     assert isinstance(from_gpytorch(gpytorch.kernels.RBFKernel()), GaussianKernel)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        (GaussianKernel(0.5) + MaternKernel(2.0)).on(0) + GaussianKernel(1.0).on(1),
+        (MaternKernel(3.0) * GaussianKernel(1.0)).on(0) * GaussianKernel(1.0).on(1),
+    ],
+)
+def test_sums_and_products_within_others_keep_their_columns(kernel: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    found = to_gpytorch(kernel)(torch.from_numpy(X)).to_dense().detach().numpy()
+    np.testing.assert_allclose(found, kernel(X), rtol=1e-10)

@@ -1,5 +1,6 @@
 """Columns of categories: few of them as corners of a simplex, many of them by their effects."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -10,7 +11,7 @@ from scipy.linalg import helmert
 from lmgp.columns.base import Column
 from lmgp.data import Floats, Indices
 from lmgp.kernels.table import Label
-from lmgp.utils.columns import NUMBERS
+from lmgp.utils.columns import NUMBERS, reads_as_number
 
 if TYPE_CHECKING:
     import pandas
@@ -55,13 +56,11 @@ class Categories(Column):
         return self.n_levels
 
     def read(self, column: "pandas.Series", which: str) -> Floats:
-        import pandas
-
         places = {level: float(place) for place, level in enumerate(self.levels)}
+        # Another table may write a number in another way, 1.0 for 1.
+        of_numbers = {number: place for level, place in places.items() if (number := _number(level)) is not None}
         texts = _texts(column)
-        # A file may write a number in another way, 1.0 for 1; with a zero before it, it is a code.
-        numbers = pandas.to_numeric(texts.mask(texts.str.match(r"0\d", na=False)), errors="coerce")
-        known = texts.map(places).fillna(_texts(numbers).map(places))
+        known = texts.map(places).fillna(texts.map(_number, na_action="ignore").map(of_numbers))
         return known.fillna(texts.isna().map({True: np.nan, False: -1.0})).to_numpy(dtype=np.float64)
 
     def places(self, values: Floats) -> Indices:
@@ -153,6 +152,14 @@ class ManyCategories(Categories):
     @property
     def told(self) -> str:
         return f"{super().told}: the effect of each, and its standard deviation"
+
+
+def _number(text: str) -> float | None:
+    """Return the number that a text is: none of a code such as 01234."""
+    if text in ("True", "False"):
+        return float(text == "True")
+    is_number = reads_as_number(text) and np.isfinite(float(text)) and not re.match(r"0\d", text)
+    return float(text) if is_number else None
 
 
 def _texts(column: "pandas.Series") -> "pandas.Series":

@@ -1,5 +1,6 @@
 """All columns of a table, and the coordinates that a kernel sees of them."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -191,7 +192,7 @@ class Columns:
         refuse_other_system(crs, self.crs)
         return frame
 
-    def checked(self, X: Any, check: Callable[[Any], Floats]) -> Floats:
+    def checked(self, X: Any, check: Callable[[Any], Floats], missing: Missing = "auto") -> Floats:
         """Return the values of all columns of a table, shape (n, d).
 
         Parameters
@@ -199,11 +200,13 @@ class Columns:
         X : array-like of shape (n, d)
         check : callable
             Checks a table of numbers for the columns of an estimator, and returns them as an array.
+        missing : {"auto", "impute", "error"}, default="auto"
+            Whether values may be missing, and a warning says so.
 
         Raises
         ------
         InputError
-            If a column cannot be read as what it is.
+            If a column cannot be read as what it is, or lacks a value that it must have.
 
         Warns
         -----
@@ -216,18 +219,20 @@ class Columns:
         if frame is None or frame.shape[1] != len(self.names) or (named and tuple(map(str, X.columns)) != self.names):
             return check(X)
         values = np.column_stack([self._read(frame, j) for j in range(frame.shape[1])])
-        missing = np.isnan(values)
-        new = [j for j, one in self._of_numbers.items() if not one.n_missing and missing[:, j].any()]
-        if new:
+        gaps = np.isnan(values)
+        if missing == "error" and gaps.any():
+            raise _lacking(int(gaps[:, j := int(gaps.any(axis=0).argmax())].sum()), len(gaps), label(frame, "X", j))
+        new = [j for j, one in self._of_numbers.items() if not one.n_missing and gaps[:, j].any()]
+        if new and missing == "auto":
             names = ", ".join(label(frame, "X", j) for j in new)
             warn(
                 f"Values are missing in {names}, where none was missing when the model was fitted: they are filled by "
                 "what the other numbers let expect, and predictions do not know.",
                 ColumnWarning,
             )
-        numbers = np.where(missing, 0.0, values)
+        numbers = np.where(gaps, 0.0, values)
         checked = check(type(frame)(numbers, frame.index, frame.columns) if frame is X else numbers)
-        return np.where(missing, np.nan, checked)
+        return np.where(gaps, np.nan, checked)
 
     def _read(self, frame: Any, j: int) -> Floats:
         """Return the values of a column of a table."""
@@ -440,10 +445,7 @@ def _column(column: "pandas.Series", which: str, kind: str | None, missing: Miss
     if lacked == len(column):
         raise InputError(f"All {lacked:,} values of {which} are missing: leave the column out.")
     if lacked and missing == "error":
-        raise InputError(
-            f"Input X contains NaN (missing values) in {lacked:,} of {len(column):,} rows of {which}. Fill them in, "
-            "leave these rows out, or give missing='impute'."
-        )
+        raise _lacking(lacked, len(column), which)
     kind, is_given = kind or _kind(column), kind is not None
     if kind == "date":
         return Dates.of(column, which)
@@ -458,6 +460,13 @@ def _column(column: "pandas.Series", which: str, kind: str | None, missing: Miss
     if categories.n_levels > MOST_LEVELS:
         return ManyCategories(categories.levels, categories.n_missing)
     return categories
+
+
+def _lacking(number: int, n_rows: int, which: str) -> InputError:
+    return InputError(
+        f"Input X contains NaN (missing values) in {number:,} of {n_rows:,} rows of {which}. Fill them in, leave these "
+        "rows out, or give missing='impute'."
+    )
 
 
 def _kind(column: "pandas.Series") -> str:
@@ -475,7 +484,8 @@ def _kind(column: "pandas.Series") -> str:
         inferred = pandas.api.types.infer_dtype(known, skipna=True)
         return "date" if inferred in ("datetime", "date", "datetime64", "period") else "number"
     counts = known.value_counts()
-    if any(reads_as_number(word.replace(",", "")) for word in counts.index):
+    words = (word.replace(",", "") for word in counts.index)
+    if any(reads_as_number(word) and math.isfinite(float(word)) for word in words):
         return "number"
     # Where some of the texts are no dates, the reading of dates names them.
     of_dates = sum(count for word, count in counts.items() if reads_as_date(word))

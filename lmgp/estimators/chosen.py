@@ -296,7 +296,7 @@ class GPRegressor(AdditiveGaussianProcess):
     def _read(self, X: ArrayLike) -> Floats:
         X = pandas_frame(X)
         refuse_other_columns(self, self._table.table(X))
-        return self._table.checked(X, super()._read)
+        return self._table.checked(X, super()._read, self.missing)
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         X = pandas_frame(X)
@@ -312,7 +312,7 @@ class GPRegressor(AdditiveGaussianProcess):
             return found
 
         # Of numbers alone, how many they are is known when they were read.
-        values = inputs(X) if self._columns_read is None else self._table.checked(X, inputs)
+        values = inputs(X) if self._columns_read is None else self._table.checked(X, inputs, self.missing)
         return values, targets[0]
 
     def _adapted(self, rows: Rows) -> Rows:

@@ -493,3 +493,36 @@ def test_a_number_that_is_a_category_has_one_name() -> None:
     columns = read(pd.DataFrame({"c": [1.5, 2.0, 2.0]}), c="category")
     places = values(columns, pd.DataFrame({"c": ["1.50", "2", "02", "3"]}))
     np.testing.assert_array_equal(places[:, 0], [0.0, 1.0, -1.0, -1.0])
+
+
+def test_categories_of_numbers_are_the_same_in_a_column_of_another_type() -> None:
+    columns = read(
+        pd.DataFrame({"g": pd.Series([1, 2, None] * 4).astype("category"), "b": [True, False, None] * 4}), b="category"
+    )
+    new = pd.DataFrame({"g": pd.Series([1, 2]).astype("category"), "b": [True, False]})
+    np.testing.assert_array_equal(
+        values(columns, new), values(columns, pd.DataFrame({"g": [1.0, 2.0], "b": ["True", "False"]}))
+    )
+    assert np.all(values(columns, new) >= 0.0)
+
+
+def test_missing_values_are_refused_at_predict_where_they_are_at_fit() -> None:
+    table = pd.DataFrame({"s": np.linspace(0.0, 1.0, 40), "c": ["a", "b"] * 20})
+    given: Any = {"kernel": GaussianKernel(1.0), "noise_variance": 0.1, "noise": "normal"}
+    model = GPRegressor(**given, missing="error").fit(table, np.arange(40.0))
+    for gaps in (
+        pd.DataFrame({"s": [np.nan, 0.2], "c": ["a", "b"]}),
+        pd.DataFrame({"s": [0.1, 0.2], "c": ["a", None]}),
+    ):
+        with pytest.raises(InputError, match="missing values"):
+            model.predict(gaps)
+    quiet = GPRegressor(**given, missing="impute").fit(table, np.arange(40.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quiet.predict(pd.DataFrame({"s": [np.nan], "c": ["a"]}))
+
+
+def test_texts_with_a_word_that_is_no_finite_number_are_categories() -> None:
+    columns = Columns.of(pd.DataFrame({"c": ["red", "blue", "nan"] * 4}), Reading())
+    assert columns is not None
+    assert columns.kinds[0].levels == ("blue", "nan", "red")

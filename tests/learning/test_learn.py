@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
@@ -22,6 +23,7 @@ from lmgp import (
 from lmgp.data import Rows
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.stationary import StationaryKernel
 from lmgp.learning import engine
 from lmgp.learning.forms import AUTO, SEASONAL
 from lmgp.learning.record import Learned
@@ -397,3 +399,23 @@ def test_what_is_remembered_does_not_change_with_what_was_returned() -> None:
     again = learn(X, y, kernel="gaussian")
     assert again.kernel.lengthscale == lengthscale
     assert again.average[0].kernel is again.kernel
+
+
+def test_kernels_with_code_of_the_caller_are_learned_each_time() -> None:
+    X = np.linspace(0.0, 5.0, 40)[:, None]
+    y = np.sin(3.0 * X[:, 0])
+
+    def kernel_class(power: float) -> type[StationaryKernel]:
+        class Mine(StationaryKernel):
+            def correlation(self, squares: Any, values: Any) -> Any:
+                return torch.exp(-power * squares)
+
+        return Mine
+
+    for power in (0.5, 5.0):
+        kernel = kernel_class(power)(1.0, lengthscale_bounds=(0.01, 100.0))
+        assert type(learn(X, y, kernel=kernel).kernel) is type(kernel)
+    engine.REMEMBERED.clear()
+    for factor in (1.0, 2.0):
+        learn(X, y, kernel=ModulatedKernel(GaussianKernel(), lambda x, factor=factor: factor + x[:, 0]))
+    assert not engine.REMEMBERED
