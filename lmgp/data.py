@@ -164,6 +164,11 @@ class Rows:
         return self.weights if self.measurements is None and are_whole(self.weights) else None
 
     @property
+    def reweighted(self) -> bool:
+        """Whether a robust fit has given the rows other weights than they came with."""
+        return self.measurements is not None and not np.array_equal(self._filled(None), self.measurements)
+
+    @property
     def n_observations(self) -> float:
         """The number of rows, each as often as it counts."""
         return float(len(self)) if self.counts is None else float(self.counts.sum())

@@ -28,6 +28,12 @@ def facts(model: Any, notes: dict[str, Any]) -> Facts:
     return Facts(told if columns is None else told | {"columns": str(columns)})
 
 
+def is_solved(model: Any) -> bool:
+    """Say whether a model has a posterior: that of sums to which rows came is made when it is first needed."""
+    process = end_of(getattr(end_of(model), "regressor_", model))
+    return getattr(vars(process).get("_fitted"), "posterior", process) is not None
+
+
 def of_file(path: Path, model: Any, header: dict[str, Any]) -> str:
     """Describe a model file: its size, what it keeps, what wrote it, and what was tried to make the model.
 

@@ -297,7 +297,9 @@ def info(arguments: argparse.Namespace) -> None:
     from lmgp.saving.files import load_with_header
 
     model, arguments.header = load_with_header(arguments.model, tensors=False)
-    from lmgp.cli.info import described, of_file  # by now, a file that cannot be read has been refused
+    from lmgp.cli.info import described, is_solved, of_file  # by now, a file that cannot be read has been refused
 
+    if not is_solved(model):  # which takes tensors
+        model, _ = load_with_header(arguments.model)
     described_model = described(model, arguments.header.get("notes", {}))
     sys.stdout.write(described_model + of_file(arguments.model, model, arguments.header))

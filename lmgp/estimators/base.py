@@ -30,6 +30,7 @@ from lmgp.data import (
     generator,
     known_centers,
     named_targets,
+    sampling,
     validated,
     validated_pair,
     warn_of_scales,
@@ -55,7 +56,7 @@ from lmgp.metrics.gaussian import checked_level
 from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, dropped
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.base import Posterior
-from lmgp.posteriors.exact import max_rows_within
+from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.trend import CONSTANT_TREND, UNDETERMINED, Trend, Trended, TrendEstimate, chosen_columns, trended
 from lmgp.posteriors.vecchia import mean_squares
 from lmgp.recipes import Recipe
@@ -188,9 +189,15 @@ class Fit:
         return rows.with_targets(np.column_stack((rows.Y - h @ self.origin, h)))
 
     def check_targets(self, rows: Rows) -> None:
-        """Refuse rows with another number of targets."""
+        """Refuse rows with another number of targets, and noise variances where targets have scales."""
         if rows.n_targets != len(self.scales):
             raise InputError(f"The model has {len(self.scales)} targets; got y with {rows.n_targets}.")
+        if rows.noise_variances is not None and np.any(self.scales != 1.0):
+            raise InputError(
+                "The model has learned a scale of each target, in whose squares one noise variance is another one for "
+                "each; got noise_variances. Leave them out, fit with them, or use MultiTargetGPRegressor, which fits "
+                "each target by its own."
+            )
 
     def with_more(self, rows: Rows) -> Self:
         """Return the state with more rows, of y as it is, to be solved when it is needed."""
@@ -198,7 +205,9 @@ class Fit:
 
     def with_sums(self, sums: Sums) -> Self:
         """Return the state of other sums: to be solved when it is needed, or solved as this one is if that is quick."""
-        fit = replace(self, sums=sums, posterior=None, before=self.posterior or self.before)
+        fit = replace(
+            self, sums=sums, posterior=None, before=self.posterior or self.before, importance=None, variances=None
+        )
         return fit.of_sums() if sums.are_quick and self.posterior is not None and sums.n_rows else fit
 
     def summing(self) -> Self:
@@ -392,7 +401,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     kernel_ : Kernel
     noise_variance_ : float
     center_ : float
-        The mean of y, weighted by `sample_weight`.
+        The mean of y, weighted by `sample_weight`, and by a robust fit.
     noise_ : lmgp.distributions.ObservationNoise
         The distribution of new observations, and what was tried to choose it. Printed, it is a table.
     trend_ : TrendEstimate or None
@@ -483,7 +492,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     @property
     def center_(self) -> float | Floats:
-        """The mean of y, weighted by `sample_weight`; of several targets, that of each."""
+        """The mean of y, weighted by `sample_weight`, and by a robust fit; of several targets, that of each."""
         centers = self._state("center_").centers
         return self._of_targets(centers.tolist() if self._fitted.target_names is None else centers)
 
@@ -525,7 +534,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             except InputError as error:
                 raise AttributeError(
                     f"{type(self).__name__} has no {name}: it takes the training rows, and this model has not kept "
-                    "them. Fit it in memory, or let fit learn the kernel, which notes what columns matter."
+                    "them. Fit it in memory, or let fit learn the kernel, which notes what columns matter until rows "
+                    "come or go."
                 ) from error
             vars(fit)["importance"] = importances(fit, rows, self._table, posterior)  # kept, for it takes long
         if fit.importance is None:
@@ -700,11 +710,14 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         """
         trend, coefficients, residuals, scales, learned = self._learned(rows.with_targets(rows.Y - centers))
         robust = self._robust(residuals, learned) if in_memory else None
+        level, h = np.eye(trend.n_columns, 1) * centers + coefficients, np.ones((len(rows), 1))
         if robust is not None:
             residuals, share = robust.rows, robust.noise_variance / learned.noise_variance
             average = tuple(one._replace(noise_variance=share * one.noise_variance) for one in learned.average)
             learned = replace(learned, noise_variance=robust.noise_variance, average=average)
-        level, h = np.eye(trend.n_columns, 1) * centers + coefficients, np.ones((len(rows), 1))
+            centers = centers if given else replace(rows, weights=residuals.weights).means  # as sums have them
+            if not trend.estimated:
+                level, residuals = centers[None], residuals.with_targets(rows.Y - centers)
         of_learning = residuals.with_targets(residuals.Y / scales)
         if trend.estimated:  # columns of the size of the targets, so that both are solved equally well
             squares = np.average(np.square(of_learning.Y), axis=0, weights=rows.weights)
@@ -745,19 +758,21 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     def _rescaled(self, fit: Fit, rows: Rows) -> Fit:
         """Return the state with the likeliest scale of each target beside the learned kernel, yᵀC⁻¹y/n in squares."""
-        posterior, t = fit.posterior, len(fit.scales)
-        if np.all(fit.scales == 1.0) or posterior is None:
+        if np.all(fit.scales == 1.0):
             return fit
-        products = posterior.products()
+        posterior, alone = fit.posterior, rows.with_targets(rows.Y[:, : len(fit.scales)])
+        products = None if posterior is None else posterior.products()
+        if posterior is None and (len(rows) <= self.max_learning_rows or not fit.kernel.can("metric")):  # of a sample
+            alone = alone.take(sampling().permutation(len(rows))[: self.max_learning_rows])
+            products = ExactPosterior(fit.kernel, alone, Noise(fit.noise_variance)).products()
         if products is not None:
-            squares = products.diagonal() / rows.n_observations
+            squares = products.diagonal() / alone.n_observations
         else:
-            alone = rows.with_targets(rows.Y[:, :t])
-            squares = mean_squares(alone, fit.kernel, fit.noise_variance) * (len(rows) / rows.n_observations)
+            squares = mean_squares(alone, fit.kernel, fit.noise_variance) * (len(alone) / alone.n_observations)
         ratios = np.sqrt(squares)
         return replace(
-            fit, posterior=posterior.combined(np.diag(1.0 / ratios)), scales=fit.scales * ratios,
-            farthest=fit.farthest / ratios,
+            fit, posterior=None if posterior is None else posterior.combined(np.diag(1.0 / ratios)),
+            scales=fit.scales * ratios, farthest=fit.farthest / ratios,
         )  # fmt: skip
 
     def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
@@ -1303,8 +1318,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         if len(rows) < FEWEST_ROWS:
             raise InputError(f"calibrate needs {FEWEST_ROWS} rows at least; got {len(rows)}.")
         part = (*fit.in_units(fit.in_scale(rows), *posterior.distribution(rows.X)), True)
-        wanted: NoiseName = "auto" if self.noise in ("normal", "robust") else checked_noise(self.noise)
-        self._fitted = replace(fit, noises=observation_noises([part], wanted))
+        self._fitted = replace(fit, noises=observation_noises([part], checked_noise(self.noise)))
         return self
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -39,7 +40,7 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.spectral import SpectralPosterior
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend
 from lmgp.recipes import ROWS_TO_COME, Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
-from lmgp.selection.candidates import Allowed, Problem, checked_methods, summed_methods
+from lmgp.selection.candidates import Problem, checked_methods
 from lmgp.selection.choose import choose
 from lmgp.selection.methods import METHODS
 from lmgp.selection.search import Selection
@@ -290,8 +291,10 @@ class GPRegressor(AdditiveGaussianProcess):
     @property
     def _table(self) -> Columns:
         """What all columns have become."""
-        names = getattr(self, "feature_names_in_", None)
-        return self._columns_read or Columns.of_numbers(self.n_features_in_, names, self.metric)
+        names, fit, metric = getattr(self, "feature_names_in_", None), vars(self).get("_fitted"), self.metric
+        if fit is not None:  # a place on the sphere has one coordinate more than columns
+            metric = "sphere" if len(fit.column_scales) > self.n_features_in_ else None
+        return self._columns_read or Columns.of_numbers(self.n_features_in_, names, metric)
 
     def _read(self, X: ArrayLike) -> Floats:
         X = pandas_frame(X)
@@ -301,6 +304,7 @@ class GPRegressor(AdditiveGaussianProcess):
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         X = pandas_frame(X)
         if reset:
+            self.__dict__.pop("_fitted", None)  # which says what columns were
             rotate = bool(self.rotate) if np.ndim(self.rotate) == 0 else list(self.rotate)  # type: ignore[arg-type]
             reading = Reading(self.columns, self.missing, self.metric, rotate)
             self._columns_read = Columns.of(X, reading)
@@ -355,18 +359,18 @@ class GPRegressor(AdditiveGaussianProcess):
     ) -> tuple[Recipe, Selection, np.random.Generator]:
         """Choose the recipe for a kernel, see `choose`."""
         n_streamed = self._n_streamed
-        methods = checked_methods(self.methods) if n_streamed is None else summed_methods(self.methods)
+        methods = checked_methods(self.methods, summed=n_streamed is not None)
         if n_streamed is not None and n_trend:  # around centroids, sums have no trend
             methods = tuple(name for name in methods if name not in METHODS or not METHODS[name].localized)
         n_predict = n_streamed or len(rows) if self.n_predict is None else int(self.n_predict)
-        allowed = Allowed(methods, int(self.max_features), float(self.max_memory_gib))
         first = rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
         n_targets = rows.n_targets + n_trend
         problem = Problem(
             first, kernel, noise_variance, float(self.tolerance), n_predict, n_targets, n_streamed,
+            methods, int(self.max_features), float(self.max_memory_gib),
             by_rows_left_out=self._by_rows_left_out(rows, kernel),
         )  # fmt: skip
-        return choose(allowed, problem, rng)
+        return choose(problem, rng)
 
     def _by_rows_left_out(self, rows: Rows, kernel: Kernel) -> bool:
         """Say whether rows left out may choose fewer rows to predict from: of few rows, the exact process is taken."""
@@ -391,7 +395,7 @@ class GPRegressor(AdditiveGaussianProcess):
         return True
 
     def _check_streamed(self) -> None:
-        summed_methods(self.methods)
+        checked_methods(self.methods, summed=True)
         whole = {"columns": self.columns, "rotate": self.rotate, "average": self.average is True}
         for name, given in whole.items():
             if given is not None and given is not False:
@@ -441,7 +445,7 @@ class GPRegressor(AdditiveGaussianProcess):
         values |= {"trend": self._fitted_trend, "noise": self.noise}
         if fit.selection is not None:
             values["random_state"] = fit.selection.seed
-        model = cls(**values)
+        model = cls(**{name: clone(one, safe=False) for name, one in values.items()})
         model._fitted, model.n_features_in_ = fit, len(fit.column_scales)
         return model
 
@@ -457,5 +461,5 @@ def _stating(fit: Fit) -> Fit:
     by_modes = None if fit.posterior is None else untrended(fit.posterior)
     if not isinstance(by_modes, SpectralPosterior) or fit.selection is None:
         return fit
-    stated = fit.selection.stating(by_modes.accuracy.divergence, by_modes.variance_by)
-    return replace(fit, selection=stated)
+    trial = fit.selection.chosen._replace(kl=by_modes.accuracy.divergence)  # of one that is taken at once
+    return replace(fit, selection=replace(fit.selection, trials=(trial,), variance_by=by_modes.variance_by))

@@ -50,7 +50,8 @@ def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:
 
 def observation_noises(parts: Sequence[Predicted], wanted: NoiseName) -> tuple[ObservationNoise, ...]:
     """Return the noise of each target."""
-    wanted = "auto" if wanted == "robust" else wanted  # of rows that could not be weighted
+    # Of rows that could not be weighted, and of a normal model that is calibrated.
+    wanted = "auto" if wanted in ("robust", "normal") else wanted
     targets = (LeftOut.of(parts, j) for j in range(parts[0][1].shape[1]))
     return tuple(ObservationNoise.fitted(wanted, one)[0] for one in targets)
 

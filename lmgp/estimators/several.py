@@ -19,7 +19,7 @@ from lmgp.errors import InputError
 from lmgp.estimators.base import PREDICT_OPTIONS, limits_of_targets
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.summary import Summarized
-from lmgp.metrics.scorers import end_of, last_step
+from lmgp.metrics.scorers import end_of, last_step, options_of_last_step
 from lmgp.utils.columns import checked_table, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 
@@ -138,7 +138,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
             estimators = []
             for j, (name, (target, of_rows)) in enumerate(zip(names, given, strict=True)):
                 regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
-                arguments = {"X": X, "y": target, **of_rows}
+                arguments = {"X": X, "y": target, **options_of_last_step(regressor, of_rows)}
                 if missing is not None and missing[:, j].any():
                     rows = np.flatnonzero(~missing[:, j])
                     arguments = {key: _safe_indexing(values, rows) for key, values in arguments.items()}
@@ -237,9 +237,9 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         return tuple(end_of(model).loo_ for model in self.estimators_)
 
     def log_marginal_likelihood(self) -> Floats:
-        """Return the log marginal likelihood of each target, in nats, shape (t,)."""
+        """Return the log marginal likelihood of each target, of a transformed one that of z, in nats, shape (t,)."""
         check_is_fitted(self)
-        return np.array([end_of(model).log_marginal_likelihood() for model in self.estimators_])
+        return np.array([model.log_marginal_likelihood() for model in self._processes])
 
     @property
     def noise_(self) -> tuple[ObservationNoise, ...]:

@@ -232,7 +232,7 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         )  # fmt: skip
         changed = replace(
             fit, kernel=learned.kernel, noise_variance=learned.noise_variance,
-            learning=Learning((trial,), n, 0, trial.seconds), average=(), variances=None, importance=None,
+            learning=Learning((trial,), n, 0, trial.seconds), average=(),
             noises=(ObservationNoise(note=LEARNED_AGAIN),) * len(fit.noises),
         )  # fmt: skip
         state = changed.with_sums(sums.with_kernel(learned.kernel, Noise(learned.noise_variance))).solved

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import Rows, check_rows, known_centers, named_targets, sampling, validated_pair
+from lmgp.columns.categories import MOST_LEVELS, ManyCategories
+from lmgp.data import Rows, check_rows, known_centers, sampling, validated_pair
 from lmgp.distributions.noise import checked_noise
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
@@ -155,14 +156,15 @@ class StreamedGaussianProcess(GaussianProcess):
         if rows is None or totals is None or len(rows) < 2:
             n = 0 if rows is None else len(rows)
             raise InputError(f"At least 2 rows of positive weight are needed to fit a model; got {n} sample(s).")
-        target_names = named_targets(rows.Y, rows.Y[:, 0] if rows.n_targets == 1 else rows.Y)
-        self._check_first(rows, target_names)
+        self._check_first(rows, sample.target_names)
         centers = totals.means if center is None else known_centers(center, rows)
-        fit, rows, rng = self._frozen(rows, target_names, centers, center is not None, drawing)
+        fit, rows, rng = self._frozen(rows, sample.target_names, centers, center is not None, drawing)
         assert isinstance(fit.recipe, AdditiveRecipe)  # of these regressors
         n_trend = fit.trend.n_columns if fit.trend.estimated else 0
         sums = fit.recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
-        of_sample = rows.with_targets(rows.Y[:, : len(fit.scales)] / fit.scales)
+        residuals = rows.Y[:, : len(fit.scales)]
+        fit = self._rescaled(fit, rows.with_targets(residuals / fit.scales))
+        of_sample = rows.with_targets(residuals / fit.scales)
         noted = None if self._all_given else importances(fit, of_sample, self._table)
         return replace(fit, sums=sums, importance=noted, variances=row_variances(fit.kernel, rows.X))
 
@@ -280,7 +282,17 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
             self._fitted = self._fitted.with_sums(self._fitted.known_sums.settled.latest(int(keep)))
             return self
         gone = self._sums_of(X, y, sample_weight, noise_variances)
-        self._fitted = self._fitted.with_sums(self._fitted.known_sums - gone)
+        try:
+            remaining = self._fitted.known_sums - gone
+        except InputError as error:
+            named = ", ".join(sorted(self._table.names_of(ManyCategories)))
+            if not named:
+                raise
+            raise InputError(
+                f"{error} Of {named}, with more than {MOST_LEVELS} categories, the rows of fit have effects that other "
+                "rows tell, so that they are not found: forget(keep=) takes out those that came first."
+            ) from error
+        self._fitted = self._fitted.with_sums(remaining)
         return self
 
     def with_rows(
@@ -328,12 +340,16 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
         mine, theirs = self._fitted, other._fitted
         for what, one, another, cure in (
             ("one kernel", self.kernel_, other.kernel_, ". Make the other one by with_rows of this one."),
-            ("the same columns", self.n_features_in_, other.n_features_in_, "."),
+            ("the same columns", self._table.names, other._table.names, "."),
             ("the same targets", len(mine.centers), len(theirs.centers), " targets."),
             ("one trend", mine.trend.name, theirs.trend.name, f". {ONE_START}"),
         ):
             if digest(one) != digest(another):
                 raise InputError(f"Models of {what} merge; these have {one!r} and {another!r}{cure}")
+        if digest(self._table) != digest(other._table):
+            raise InputError(
+                f"The other model has read its columns by other categories, dates, scales or gaps. {ONE_START}"
+            )
         if not np.array_equal(mine.origin, theirs.origin):
             raise InputError(ONE_START)
         self._fitted = mine.with_sums(mine.known_sums + theirs.known_sums).solved

@@ -19,7 +19,7 @@ from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.summary import Summarized
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
 from lmgp.metrics.gaussian import checked_level
-from lmgp.metrics.scorers import end_of, last_step
+from lmgp.metrics.scorers import end_of, last_step, options_of_last_step
 from lmgp.utils.columns import refuse_other_than_numbers
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 
@@ -144,8 +144,8 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
             scale = self._scale(target)
             regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
             given = {"sample_weight": sample_weight, "noise_variances": noise_variances, "verbose": verbose or None}
-            options |= {name: one for name, one in given.items() if one is not None}
-            regressor.fit(X, scale.forward(target), **options)
+            given = {name: one for name, one in given.items() if one is not None}
+            regressor.fit(X, scale.forward(target), **options_of_last_step(regressor, given), **options)
             self._fitted = TransformedFit(regressor, scale)
         return self
 

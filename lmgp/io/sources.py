@@ -53,9 +53,12 @@ class RowSource:
 def _array_chunks(X: Any, columns: Sequence[Any], chunk_rows: int) -> Iterator[Chunk]:
     for first in range(0, len(X), chunk_rows):
         part = slice(first, first + chunk_rows)
-        # Copies, so that no page of the file stays in memory by a reference to it; those of a frame keep its names.
-        rows = X.iloc[part].copy() if hasattr(X, "iloc") else np.array(X[part])
-        yield Chunk(rows, *(None if one is None else np.array(one[part]) for one in columns))
+        yield Chunk(*(None if one is None else _part(one, part) for one in (X, *columns)))
+
+
+def _part(values: Any, part: slice) -> Any:
+    """Copy some rows, so that no page of a file stays in memory by a reference; those of a frame keep its names."""
+    return values.iloc[part].copy() if hasattr(values, "iloc") else np.array(values[part])
 
 
 def _given_chunks(given: Iterable[Any] | Callable[[], Iterable[Any]]) -> Iterator[Chunk]:
@@ -129,7 +132,9 @@ def source_of(
         rows = checked_chunk_rows(chunk_rows, made.shape[1])
         if len(made) <= rows and not arrays and chunk_rows is None:
             return None
-        columns = {name: None if one is None else np.asanyarray(one) for name, one in beside.items()}
+        columns = {
+            name: one if one is None or hasattr(one, "iloc") else np.asanyarray(one) for name, one in beside.items()
+        }
         for name, column in columns.items():
             if column is not None and column.shape[:1] != (len(made),):
                 got = f"{len(column):,}" if column.ndim else "one number"

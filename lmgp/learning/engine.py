@@ -273,11 +273,11 @@ def most_of(rows: Rows) -> Rows:
 
 def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     """Return the forms that are tried: of a kernel that is given, one of what is free in it."""
-    n_inputs, kernel, ard, groups = rows.X.shape[1], settings.kernel, bool(settings.ard), settings.groups
+    n_inputs, kernel, ard = rows.X.shape[1], settings.kernel, bool(settings.ard)
     if isinstance(kernel, Kernel):
         return (declared_free(kernel.checked(n_inputs)),)
     names = names_of("gaussian" if kernel is None else kernel, n_inputs, len(settings.categories) > 0)
-    return tuple(make_form(name, ard, n_inputs, groups, rows, settings.categories) for name in names)
+    return tuple(make_form(name, ard, rows, settings.groups, settings.categories) for name in names)
 
 
 def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
@@ -337,9 +337,10 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
     else:
         weights = np.ones(1)
         if len(optima) > 1:
-            optima, weights = compared(rows, units.columns, optima, average, draws)
+            weights = compared(rows, units.columns, optima, average, draws)
         pairs = sorted(zip(optima, weights.tolist(), strict=True), key=lambda pair: -pair[1])
-        chosen, kernels = pairs[0][0], tuple(one.weighted(weight) for one, weight in pairs if weight > 0.0)
+        chosen = pairs[0][0]
+        kernels = tuple(one.space.weighted(one.free, weight) for one, weight in pairs if weight > 0.0)
     value = chosen.trial.log_likelihood * len(rows)
     trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in optima)
     if not tried[0].n_free:  # with the bounds that it was given

@@ -80,12 +80,7 @@ class Form:
 
 
 def make_form(
-    name: str,
-    ard: bool,
-    n_inputs: int,
-    groups: Sequence[int] | None = None,
-    rows: Rows | None = None,
-    categories: Sequence[int] = (),
+    name: str, ard: bool, rows: Rows, groups: Sequence[int] | None = None, categories: Sequence[int] = ()
 ) -> Form:
     """Make the form of a name.
 
@@ -96,12 +91,10 @@ def make_form(
         variance of a term, and the others have the variance 1.
     ard : bool
         Whether each column, or each group of columns, has a lengthscale of its own.
-    n_inputs : int
-        d.
+    rows : Rows
+        At their mean linear functions are zero, and their scales are the units of slopes.
     groups : sequence of int, optional
         The group of each column: columns of a group always share a lengthscale, as the three coordinates of a sphere.
-    rows : Rows, optional
-        Where linear functions are zero, at their mean, and what is the unit of their slopes; at zero if not given.
     categories : sequence of int
         The columns that tell categories.
 
@@ -114,9 +107,9 @@ def make_form(
     InputError
         If a part has no such name.
     """
-    given = range(n_inputs) if groups is None else groups
-    labels = np.unique(given if ard else np.zeros(n_inputs), return_inverse=True)[1]
-    terms = [_factors(term.split("*"), name, n_inputs, rows, list(categories)) for term in name.split("+")]
+    given = range(rows.X.shape[1]) if groups is None else groups
+    labels = np.unique(given if ard else np.zeros(len(given)), return_inverse=True)[1]
+    terms = [_factors(term.split("*"), name, rows, list(categories)) for term in name.split("+")]
     kernel = reduce(add, [reduce(mul, factors) for factors in terms])
     ties: list[int] = []
     for parameter in kernel.free_parameters:
@@ -126,7 +119,7 @@ def make_form(
     return Form(name, bool(ard and labels.max() > 0), kernel, np.array(ties, dtype=np.intp))
 
 
-def _factors(names: Sequence[str], form: str, n_inputs: int, rows: Rows | None, categories: list[int]) -> list[Kernel]:
+def _factors(names: Sequence[str], form: str, rows: Rows, categories: list[int]) -> list[Kernel]:
     """Make the factors of a term."""
     parts = PARTS | {CATEGORIES: lambda _: GaussianKernel(np.ones(len(categories))).on(categories)}
     factors: list[Kernel] = []
@@ -139,8 +132,8 @@ def _factors(names: Sequence[str], form: str, n_inputs: int, rows: Rows | None, 
                 f"kernel={form!r} has the part {name!r}, which is no kernel that can be named (sums are joined by "
                 f'"+", products by "*"); {known}'
             )
-        factor = parts[name](np.ones(n_inputs))
-        if isinstance(factor, LinearKernel) and rows is not None:
+        factor = parts[name](np.ones(rows.X.shape[1]))
+        if isinstance(factor, LinearKernel):
             center = np.average(rows.X, axis=0, weights=rows.weights)
             factor.set_params(center=center, variance=column_scales(rows, None) ** -2.0)
         factors.append(factor.set_params(variance_bounds="fixed") if factors else factor)

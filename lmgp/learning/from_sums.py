@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -72,13 +73,11 @@ def learn_from_sums(
     P. Greengard, M. Rachh and A. Barnett, *Equispaced Fourier Representations for Efficient Gaussian Process Regression
     from a Billion Data Points*, 2022: the sums do not depend on the kernel.
     """
-    if not isinstance(sums, ModeSums):
+    if not (isinstance(sums, ModeSums) and isinstance(kernel, Kernel)):
         raise InputError(
-            f"sums must be what a fitted SpectralGPRegressor has as sums_; got {type(sums).__name__}. For rows use "
-            "lmgp.learn."
+            f"sums must be what a fitted SpectralGPRegressor has as sums_; got {type(sums).__name__}. And kernel must "
+            f"be a kernel, such as the model's kernel_; got {kernel!r}. For rows use lmgp.learn."
         )
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"kernel must be a kernel, such as the model's kernel_; got {kernel!r}.")
     raw = sums.settled.statistics
     statistics = raw.centred()
     targets, noise, modes = statistics.targets, statistics.plan.noise, statistics.plan.modes
@@ -106,7 +105,8 @@ def learn_from_sums(
             f"be given; got {given:g}. Leave out noise_variance."
         )
     likelihood = ModeLikelihood(statistics)
-    bounds, start, n_free, n = _bounds(modes, kernel, variance), kernel.theta, len(kernel.theta), targets.n_densities
+    (bounds, kinds), start, n_free = _bounds(modes, kernel, variance), kernel.theta, len(kernel.theta)
+    n = targets.n_densities
     if learns_noise:
         bounds = np.vstack((bounds, math.log(variance) + np.log(RANGES["noise"])))
         start = np.append(start, math.log(given))
@@ -128,12 +128,18 @@ def learn_from_sums(
             ConvergenceWarning,
         )
     learned = kernel.with_theta(best.x[:n_free])
-    _warn_of_ends(modes, learned, bounds)
+    at_end = np.any(np.abs(learned.theta[:, None] - bounds[:n_free]) < AT_END, axis=1)
+    if modes.room > 1.0 and np.any(at_end & (kinds == "lengthscale")):
+        warn(
+            f"Learning has reached an end of the room of the modes or of the bounds: lengthscale of {learned!r}. "
+            "Fit again, with this kernel or more room.",
+            ConvergenceWarning,
+        )
     return Learned(learned, math.exp(best.x[-1]) if learns_noise else given, -best.fun * n, converged)
 
 
-def _bounds(modes: Modes, kernel: Kernel, variance: float) -> Floats:
-    """Return the logarithms of the bounds of a kernel's free parameters."""
+def _bounds(modes: Modes, kernel: Kernel, variance: float) -> tuple[Floats, NDArray[np.str_]]:
+    """Return the logarithms of the bounds of a kernel's free parameters, and what each is."""
     lengthscales = _as_chosen(kernel.checked(len(modes.low)), modes).theta
     units, kinds, _ = parameter_units(kernel, np.ones(len(modes.low)), variance)
     around = {"lengthscale": (1.0 / modes.room, modes.room), "variance": RANGES["variance"]}
@@ -146,7 +152,7 @@ def _bounds(modes: Modes, kernel: Kernel, variance: float) -> Floats:
             f"The bounds of {kernel!r} leave nothing of what the modes serve: lengthscales up to {modes.room:g} times "
             f"shorter or longer than those of {modes.kernel!r}. Fit with more room."
         )
-    return bounds
+    return bounds, np.array(kinds)
 
 
 def _as_chosen(kernel: Kernel, modes: Modes) -> Kernel:
@@ -167,17 +173,3 @@ def _as_chosen(kernel: Kernel, modes: Modes) -> Kernel:
             "with that kernel."
         )
     return chosen
-
-
-def _warn_of_ends(modes: Modes, kernel: Kernel, bounds: Floats) -> None:
-    """Warn where a lengthscale has come to an end of the modes' room."""
-    free = kernel.free_parameters
-    names = np.repeat([parameter.name for parameter in free], [parameter.value.size for parameter in free])
-    at_end = np.any(np.abs(kernel.theta[:, None] - bounds[: len(names)]) < AT_END, axis=1)
-    ended = sorted({str(name) for name in names[at_end] if name.endswith("lengthscale")})
-    if ended and modes.room > 1.0:
-        warn(
-            f"Learning has reached an end of the room of the modes or of the bounds: {', '.join(ended)} of {kernel!r}. "
-            "Fit again, with this kernel or more room.",
-            ConvergenceWarning,
-        )

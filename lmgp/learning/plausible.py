@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lmgp.data import Floats, Indices
-from lmgp.learning.search import Optimum
+from lmgp.learning.scoring import Climb
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.utils.parallel import parallel_map
 
@@ -18,9 +18,7 @@ MOST_DRAWS, ROWS_OF_DRAWS, KEPT, LEAST = 128, 32_000, 32, 1e-3
 POWER = 0.5
 
 
-def plausible_kernels(
-    optima: Sequence[Optimum], rng: np.random.Generator
-) -> tuple[Optimum, tuple[WeightedKernel, ...]]:
+def plausible_kernels(optima: Sequence[Climb], rng: np.random.Generator) -> tuple[Climb, tuple[WeightedKernel, ...]]:
     """Draw hyper-parameters from their posterior distribution, over forms and their parameters.
 
     Proposals are each optimum, and pairs around it, from Laplace's approximation of the posterior there. The importance
@@ -29,13 +27,13 @@ def plausible_kernels(
 
     Parameters
     ----------
-    optima : sequence of Optimum
-        Of few rows, the same ones.
+    optima : sequence of Climb
+        At their ends; of few rows, the same ones.
     rng : numpy.random.Generator
 
     Returns
     -------
-    Optimum
+    Climb
         That of the form with the largest weight.
     tuple of WeightedKernel
         Its kernel first, and then the others, the one with the largest weight first.
@@ -49,9 +47,9 @@ def plausible_kernels(
     Stochastic Kinetic Models*, Statistics and Computing 25, 2015, section 3: powers of the weights.
     """
     n_pairs = max(1, min(MOST_DRAWS, ROWS_OF_DRAWS // optima[0].objective.n_rows) // (2 * len(optima)))
-    drawn: list[tuple[Optimum, Indices, Floats, Floats]] = []
+    drawn: list[tuple[Climb, Indices, Floats, Floats]] = []
     for optimum in optima:
-        information = optimum.information
+        information = optimum.at.information
         # In the order of what the rows say of them, parameters of columns in any order have the same numbers.
         order = np.lexsort((optimum.free, -np.diag(information)))
         root = np.linalg.cholesky(information[np.ix_(order, order)]).astype(np.float64)
@@ -64,7 +62,7 @@ def plausible_kernels(
     heavy = [i for i in np.argsort(-weights, kind="stable") if i != first and weights[i] >= LEAST]
     kept = [first, *heavy[: KEPT - 1]]
     total = weights[kept].sum()
-    return optima[best], tuple(moved[i][0].weighted(float(weights[i] / total)) for i in kept)
+    return optima[best], tuple(drawn[i][0].space.weighted(moved[i][0], float(weights[i] / total)) for i in kept)
 
 
 def _offsets(k: int, n_pairs: int, rng: np.random.Generator) -> Floats:
@@ -73,7 +71,7 @@ def _offsets(k: int, n_pairs: int, rng: np.random.Generator) -> Floats:
     return np.concatenate((np.zeros((1, k)), drawn, -drawn))
 
 
-def _weighed(optimum: Optimum, order: Indices, root: Floats, offset: Floats) -> tuple[Optimum, float]:
+def _weighed(optimum: Climb, order: Indices, root: Floats, offset: Floats) -> tuple[Floats, float]:
     """Move off an optimum, by the Cholesky factor of the information of its parameters in an order.
 
     Return the logarithm of the posterior density there over that of the proposal, too.
@@ -81,6 +79,5 @@ def _weighed(optimum: Optimum, order: Indices, root: Floats, offset: Floats) -> 
     free = optimum.free.copy()
     free[order] += np.linalg.solve(root.T, offset)
     free = np.clip(free, *optimum.objective.bounds.T)
-    moved = optimum._replace(free=free)
     proposal = np.log(np.diag(root)).sum() - 0.5 * (offset @ offset + len(free) * np.log(2.0 * np.pi))
-    return moved, optimum.objective.value(free) - proposal
+    return free, optimum.objective.value(free) - proposal

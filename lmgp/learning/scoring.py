@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from lmgp.data import Floats, Noise, Rows, as_tensor
-from lmgp.errors import NumericalError
+from lmgp.learning.record import Trial
 from lmgp.learning.space import LEAST_SCALE, Space
 from lmgp.posteriors.likelihood import ExactLikelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
@@ -89,11 +89,7 @@ class VecchiaObjective:
     @property
     def bounds(self) -> Floats:
         """The bounds of the free numbers, shape (n_free, 2): under a t, the least noise is larger."""
-        bounds = self.space.bounds.copy()
-        if math.isfinite(self.degrees):
-            noise = self.space.kinds == "noise"
-            bounds[noise, 0] = np.maximum(bounds[noise, 0], math.log(LEAST_SCALE))
-        return bounds
+        return (replace(self.space, least_noise=LEAST_SCALE) if math.isfinite(self.degrees) else self.space).bounds
 
     def value(self, free: Floats) -> float:
         """Return the log likelihood with the prior, −∞ where float64 does not allow it."""
@@ -140,12 +136,9 @@ class ExactObjective:
 
     def value(self, free: Floats) -> float:
         """Return the log likelihood with the prior, −∞ where float64 does not allow it."""
-        try:
-            with single_threaded():
-                value = self.likelihood.value(self.space.form.kernel, self.space.logarithms(free))
-        except NumericalError:
-            return -math.inf
-        return value + self.space.log_prior(free)[0]
+        with single_threaded():
+            value = self.likelihood.value(self.space.form.kernel, self.space.logarithms(free))
+        return value + self.space.log_prior(free)[0] if math.isfinite(value) else -math.inf
 
     def start_at(self, free: Floats) -> None:
         """Look for the neighbours of the information, where a climb starts."""
@@ -154,12 +147,9 @@ class ExactObjective:
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
-        try:
-            # Forms are learned beside each other, and threads that wait for others cost most on a busy machine.
-            with single_threaded():
-                value, gradient = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
-        except NumericalError:
-            value, gradient = np.nan, np.zeros(len(self.space.index))
+        # Forms are learned beside each other, and threads that wait for others cost most on a busy machine.
+        with single_threaded():
+            value, gradient = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
         prior, slope = self.space.log_prior(free)
         gradient = self.space.gradient(gradient) + slope
         return Point(value + prior, gradient, np.array([value]), lambda: self._information(free))
@@ -203,6 +193,8 @@ class Climb:
         Where it is, in the coordinates of the `Space`.
     converged : bool
         Whether another step would gain less than the tolerance, or the last one did.
+    trial : Trial
+        Of a `Search`, the line that says how it was found.
 
     References
     ----------
@@ -212,6 +204,8 @@ class Climb:
     J. E. Dennis, D. M. Gay and R. E. Welsch, *An Adaptive Nonlinear Least-Squares Algorithm*, ACM Transactions on
     Mathematical Software 7, 1981: two models of the curvature, of which the last step decides.
     """
+
+    trial: Trial
 
     def __init__(self, objective: VecchiaObjective | ExactObjective, start: Floats) -> None:
         self.space, self.converged = objective.space, False

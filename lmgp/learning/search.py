@@ -5,19 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 
 from lmgp.data import Floats, Rows, sampling
-from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.screening import end_with_shared_lengthscales, screened
 from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, Space, Units
-from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.linalg import ROUNDING
 from lmgp.utils.parallel import parallel_map
@@ -50,42 +47,6 @@ LITTLE_NOISE = 1e-3
 MOST_TOGETHER = 4096
 
 
-class Optimum(NamedTuple):
-    """A form at the maximum of its likelihood.
-
-    Attributes
-    ----------
-    space : Space
-    free : ndarray of shape (n_free,)
-        In the coordinates of the space.
-    trial : Trial
-        The line that says how it was found.
-    converged : bool
-    objective : VecchiaObjective or ExactObjective
-        What was maximised.
-    """
-
-    space: Space
-    free: Floats
-    trial: Trial
-    converged: bool
-    objective: VecchiaObjective | ExactObjective
-
-    @property
-    def hyperparameters(self) -> tuple[Kernel, float]:
-        """The kernel and the noise variance."""
-        return self.space.kernel(self.free), self.space.noise_variance(self.free)
-
-    @property
-    def information(self) -> Floats:
-        """The information of the rows of the likelihood, with the prior, shape (n_free, n_free)."""
-        return self.objective(self.free).information
-
-    def weighted(self, weight: float) -> WeightedKernel:
-        """Return them with a weight in an average."""
-        return WeightedKernel(*self.hyperparameters, weight)
-
-
 @dataclass(frozen=True)
 class Search:
     """Learns the parameters of forms.
@@ -116,7 +77,7 @@ class Search:
     tails: bool = False
     close: bool = False
 
-    def optimum(self, form: Form) -> Optimum:
+    def optimum(self, form: Form) -> Climb:
         """Maximise the likelihood, from the best of some starting points."""
         begin, space = perf_counter(), Space(form, self.units, self.noise_variance)
         order = sampling(self.draw).permutation(len(self.rows))
@@ -131,17 +92,20 @@ class Search:
             end = end_with_shared_lengthscales(samples[0], space, start)
             if climb.objective.value(end) > climb.at.value:
                 climb = self._climbed(space, samples, end)
-        objective, value = climb.objective, climb.value / climb.objective.n_rows
+        n, objective = climb.objective.n_rows, climb.objective
+        trial = Trial(
+            form.name, form.ard and n_own != 0, len(climb.free), objective.name, n, objective.n_neighbors,
+            climb.value / n, objective.standard_error(climb.at.terms), seconds=perf_counter() - begin, n_own=n_own or 0,
+        )  # fmt: skip
         # Vecchia's likelihood factorises few rows at a time, and predictions more.
         diagonal = climb.space.kernel(climb.free).evaluate_diagonal(self.rows.X)
         least = ROUNDING * min(len(self.rows), MOST_TOGETHER) * diagonal.max() / self.units.variance
         is_low = (climb.space.kinds == "noise") & (np.exp(climb.free) < least)
-        free = np.where(is_low, math.log(least), climb.free) if is_low.any() else climb.free
-        trial = Trial(
-            form.name, form.ard and n_own != 0, len(free), objective.name, objective.n_rows, objective.n_neighbors,
-            value, objective.standard_error(climb.at.terms), seconds=perf_counter() - begin, n_own=n_own or 0,
-        )  # fmt: skip
-        return Optimum(climb.space, free, tried_kernel(trial), climb.converged, objective)
+        if is_low.any():
+            climb.free = np.where(is_low, math.log(least), climb.free)
+            del climb.at
+        climb.trial = tried_kernel(trial)
+        return climb
 
     def _climbed(self, space: Space, samples: Sequence[Rows], start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):

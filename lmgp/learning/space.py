@@ -10,8 +10,8 @@ import numpy as np
 from lmgp.data import Floats, Indices, Rows, column_deviations, column_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.composite import ExponentialKernel, ProductKernel
 from lmgp.learning.forms import Form
+from lmgp.posteriors.average import WeightedKernel
 
 # Weak Gaussian priors on logarithms, in the units of the data, keep the lengthscale of a column that says nothing
 # finite, and the noise of near-copies above zero. Their standard deviation: 3 is a factor of 20. The logarithm of a
@@ -26,12 +26,11 @@ MEDIAN_NOISE = 0.1
 LEAST_NOISE, LEAST_SCALE = 1e-9, 1e-6
 
 # Bounds of the parameters of each kind, in their units, where the kernel gives none: far outside of what data can tell
-# apart, well inside of what float64 can factorise. A factor is a variance without a unit.
+# apart, well inside of what float64 can factorise.
 RANGES = {
     "lengthscale": (1e-4, 1e4),
     "period": (1e-5, 1e1),
     "variance": (1e-6, 1e6),
-    "factor": (1e-6, 1e6),
     "noise": (1e-8, 1e3),
     "other": (1e-2, 1e3),
 }
@@ -43,16 +42,12 @@ SMALLEST, LARGEST = 1e-100, 1e100
 def deviation(values: Floats, name: str) -> float:
     """Return the standard deviation of values; InputError where its square leaves the range of float64."""
     largest = float(np.max(np.abs(values)))
-    if largest > LARGEST:
-        raise InputError(
-            f"{name} has values up to {largest:.3g}. Hyper-parameters are learned from squares, which overflow float64 "
-            f"for values above {LARGEST:g}. Divide {name} by {largest:.0e}."
-        )
     deviation = float(np.std(values / largest)) * largest if largest > 0.0 else 0.0
-    if 0.0 < deviation < SMALLEST:
+    if largest > LARGEST or 0.0 < deviation < SMALLEST:
         raise InputError(
-            f"{name} has a standard deviation of {deviation:.3g}, whose square underflows in float64. Multiply {name} "
-            f"by {min(1.0 / deviation, 1e300):.0e}."
+            f"{name} has values up to {largest:.3g} and a standard deviation of {deviation:.3g}. Hyper-parameters are "
+            f"learned from squares, which overflow float64 above {LARGEST:g} and underflow below {SMALLEST:g}. Divide "
+            f"{name} by {deviation or largest:.0e}."
         )
     return deviation
 
@@ -77,7 +72,6 @@ def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[F
     labels : ndarray of int of shape (n_theta, 2)
         The part and the column that each belongs to.
     """
-    factors = set(_factors(kernel))
     units: list[float] = []
     kinds: list[str] = []
     labels: list[tuple[int, int]] = []
@@ -86,24 +80,12 @@ def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[F
         kind, unit = parameter.kind, columns[seen] if parameter.value.ndim else columns[seen].mean(keepdims=True)
         labels += [(part, column) for column in seen[: parameter.value.size]]
         if kind in ("variance", "slope"):
-            kind, square = ("factor", 1.0) if parameter.name in factors else ("variance", variance)
-            unit = square * (unit**-2.0 if parameter.kind == "slope" else np.ones(1))
+            kind, unit = "variance", variance * (unit**-2.0 if kind == "slope" else np.ones(1))
         elif kind == "other":
             unit = np.ones(1)
         units += np.broadcast_to(unit, parameter.value.size).tolist()
         kinds += [kind] * parameter.value.size
     return np.array(units), kinds, np.array(labels, dtype=np.intp).reshape(-1, 2)
-
-
-def _factors(kernel: Kernel, carries: bool = True) -> list[str]:
-    """Name the variances that are not in squared units of y: those of all factors of a product but the first."""
-    names = [] if carries else [name for name in kernel.parameter_names if name.endswith("variance")]
-    for name, part in kernel.get_params(deep=False).items():
-        if isinstance(part, Kernel):
-            inner = carries and not (isinstance(kernel, ProductKernel) and name == "right")
-            inner = inner and not isinstance(kernel, ExponentialKernel)
-            names += [f"{name}__{each}" for each in _factors(part, inner)]
-    return names
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +213,10 @@ class Space:
     def noise_variance(self, free: Floats) -> float:
         """Return the noise variance, in squared units of y."""
         return self.given_noise or math.exp(self.logarithms(free)[-1])
+
+    def weighted(self, free: Floats, weight: float = 1.0) -> WeightedKernel:
+        """Return the kernel and the noise variance, with a weight in an average."""
+        return WeightedKernel(self.kernel(free), self.noise_variance(free), weight)
 
     def gradient(self, by_logarithms: Floats) -> Floats:
         """Turn a gradient by `logarithms` into one by the free numbers."""

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,9 +12,9 @@ from lmgp.learning.engine import Settings, learn_rows, most_of
 from lmgp.learning.heldout import Validation, mean_and_error
 from lmgp.learning.record import Learned
 from lmgp.neighbours.duplicates import steady_order, steady_sample
-from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
-from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended
+from lmgp.posteriors.likelihood import log_likelihood
+from lmgp.posteriors.trend import Trend, Trended
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import TRIED, silent, stage
 
@@ -72,7 +71,9 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
             without, beside = parallel_map(lambda each: learn_rows(each, settings), (some, residuals))
     except InputError:  # y is linear to the last digits
         return None
-    of_slopes = 0.5 * np.square(Process(beside, trend, some).significance)
+    posterior = _exact(beside, trend, some)
+    slopes = trend.estimate(posterior.coefficients[:, 0], posterior.coefficients_covariance)
+    of_slopes = 0.5 * np.square(slopes.coef / np.maximum(slopes.coef_error, np.finfo(np.float64).tiny))
     gains = np.array([of_slopes[np.isin(columns, of)].sum() for of in places])
     order, n_places = np.argsort(-gains, kind="stable"), len(places)
     n_slopes = np.cumsum([0, *(len(places[i]) for i in order)])
@@ -82,8 +83,9 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
     if n_kept == 0 or not without.kernel.can("metric"):
         return None
     kept = np.concatenate([places[i] for i in np.sort(order[:n_kept])])
-    before, after = Process(without, CONSTANT_TREND, some), Process(beside, Trend.of(some, kept, None), some)
-    return kept if after.log_likelihood - before.log_likelihood - by_chance[n_kept] > EVIDENCE else None
+    before = log_likelihood(some, without.kernel, without.noise_variance)
+    after = float(_exact(beside, Trend.of(some, kept, None), some).log_density()[0])
+    return kept if after - before - by_chance[n_kept] > EVIDENCE else None
 
 
 def trend_pays(rows: Rows, columns: Indices, without: Learned, beside: Learned, scales: Floats) -> bool:
@@ -108,9 +110,10 @@ def trend_pays(rows: Rows, columns: Indices, without: Learned, beside: Learned, 
     rows = rows.take(steady_order(rows))
     some = rows.take(np.sort(sampling().permutation(len(rows))[:MOST_ROWS]))
     validation = Validation.of(rows, scales, sampling(0, 1))
-    after = Process(beside, Trend.of(rows, columns, None), some).densities(validation)
+    with_trend = _with_trend(validation, _exact(beside, Trend.of(rows, columns, None), some))
+    after = with_trend.densities(beside.kernel, beside.noise_variance, beside.degrees)
     for learned in (without, beside):
-        before = Process(learned, CONSTANT_TREND, some).densities(validation)
+        before = validation.densities(learned.kernel, learned.noise_variance, learned.degrees)
         gains = [new - old for old, new in zip(before, after, strict=True)]
         (of_rows, error_of_rows), (gain, error) = mean_and_error(gains[:1]), mean_and_error(gains)
         TRIED.info("a linear trend gains %.3g nats a row left out, with a standard error of %.1g", gain, error)
@@ -119,38 +122,15 @@ def trend_pays(rows: Rows, columns: Indices, without: Learned, beside: Learned, 
     return True
 
 
-@dataclass(frozen=True, eq=False)
-class Process:
-    """A Gaussian process as it was learned, with a trend whose slopes are those of some rows."""
+def _exact(learned: Learned, trend: Trend, rows: Rows) -> Trended:
+    """Return the exact process of some rows, with a trend."""
+    whole = rows.with_targets(np.column_stack((rows.Y, trend.columns(rows.X))))
+    exact = ExactPosterior(learned.kernel, whole, Noise(learned.noise_variance))
+    return Trended(exact, trend, exact.products())
 
-    learned: Learned
-    trend: Trend
-    some: Rows
 
-    @property
-    def significance(self) -> Floats:
-        """The slope of each column over its standard error."""
-        posterior = Trended(self._exact, self.trend, self._exact.products())
-        slopes = self.trend.estimate(posterior.coefficients[:, 0], posterior.coefficients_covariance)
-        return np.abs(slopes.coef) / np.maximum(slopes.coef_error, np.finfo(np.float64).tiny)
-
-    @property
-    def log_likelihood(self) -> float:
-        """That of the rows of the slopes, with the likeliest slopes, in nats."""
-        return float(self._trended(self._exact).log_density()[0])
-
-    def densities(self, validation: Validation) -> list[Floats]:
-        """Return the log densities of rows and neighbourhoods, each without itself; see `Validation.densities`."""
-        validation = replace(validation, rows=self._with_columns(validation.rows), trended=self._trended)
-        return validation.densities(self.learned.kernel, self.learned.noise_variance, self.learned.degrees)
-
-    def _trended(self, posterior: Posterior) -> Posterior:
-        return Trended(posterior, self.trend, self._exact.products()) if self.trend.estimated else posterior
-
-    @cached_property
-    def _exact(self) -> ExactPosterior:
-        return ExactPosterior(self.learned.kernel, self._with_columns(self.some), Noise(self.learned.noise_variance))
-
-    def _with_columns(self, rows: Rows) -> Rows:
-        H = self.trend.columns(rows.X)
-        return rows.with_targets(np.column_stack((rows.Y, H))) if self.trend.estimated else rows
+def _with_trend(validation: Validation, posterior: Trended) -> Validation:
+    """Return a validation of predictions with the trend of a posterior."""
+    H = posterior.trend.columns(validation.rows.X)
+    whole = validation.rows.with_targets(np.column_stack((validation.rows.Y - H @ posterior.coefficients, H)))
+    return replace(validation, rows=whole, trended=posterior.around)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
+from sklearn import get_config
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
@@ -118,6 +119,22 @@ def last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
             estimator = estimator[-1]
         else:
             return estimator, X
+
+
+def options_of_last_step(estimator: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return options of `fit` by the names under which pipelines pass them on to their last step.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Where it is no pipeline, and where metadata are routed, names stay as they are.
+    options : dict
+    """
+    prefix = ""
+    while isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
+        prefix += f"{estimator.steps[-1][0]}__"
+        estimator = estimator[-1]
+    return {f"{prefix}{name}": value for name, value in options.items()}
 
 
 def predicted_distribution(estimator: Any, X: ArrayLike, **options: Any) -> Any:

@@ -174,6 +174,10 @@ class Forest:
         """Plant the tree of at least one row."""
         return Part.of(self.kernel, rows)
 
+    def _without_gone(self, part: Part) -> Part:
+        """Plant the rows of a part that are there by themselves."""
+        return self._plant(part.remaining)
+
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
@@ -189,7 +193,7 @@ class Forest:
 
     def __getstate__(self) -> dict[str, Any]:
         # What was taken out is in no file.
-        parts = tuple(one if one.there is None else self._plant(one.remaining) for one in self.parts)
+        parts = tuple(one if one.there is None else self._without_gone(one) for one in self.parts)
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"parts": parts}
 
     def __add__(self, other: Self) -> Self:

@@ -139,10 +139,6 @@ def _query(points, before, leaves, order, boxes, branches, squares, found):
             squares[number, place], found[number, place] = near[place, 0], rows[place]
 
 
-def _widest_first(rows: Floats) -> Indices:
-    return np.argsort(rows.min(axis=0) - rows.max(axis=0))
-
-
 @dataclass(frozen=True)
 class Leaves:
     """Rows in small boxes, of which those near to a point are looked through.
@@ -170,24 +166,20 @@ class Leaves:
     n: int
 
     @classmethod
-    def of(cls, rows: Floats, order: Indices | None = None) -> Self:
-        """Part rows, of shape (n, d), into leaves.
+    def of(cls, rows: Floats, order: Indices | None = None, parted: bool = False) -> Self:
+        """Part rows, of shape (n, d), into leaves, unless they are parted in the order that is given.
 
         Which of equal rows are found depends on the order in which they are read: that of their numbers, if not given.
         """
-        n, columns = len(rows), _widest_first(rows)
-        order = np.arange(n) if order is None else order.copy()
-        rows, pieces = np.ascontiguousarray(rows[np.ix_(order, columns)]), [slice(0, n)]
+        columns = np.argsort(rows.min(axis=0) - rows.max(axis=0))
+        order = np.arange(len(rows)) if order is None else order.copy()
+        rows = np.ascontiguousarray(rows[np.ix_(order, columns)])
+        n, d = rows.shape
+        pieces = [] if parted else [slice(0, n)]
         for _ in range(HALVINGS if n > LEAF * BRANCH << HALVINGS else 0):
             parallel_map(lambda piece: _part(rows[piece], order[piece], _half(piece.stop - piece.start)), pieces)
             pieces = [half for piece in pieces for half in _halves(piece)]
         parallel_map(lambda piece: _part(rows[piece], order[piece], LEAF), pieces)
-        return cls._parted(columns, rows, order)
-
-    @classmethod
-    def _parted(cls, columns: Indices, rows: Floats, order: Indices) -> Self:
-        """Box rows that are in the order of their leaves."""
-        n, d = rows.shape
         n_leaves = math.ceil(n / LEAF)
         n_branches = math.ceil(n_leaves / BRANCH)
         leaves = np.full((n_leaves * LEAF, d), np.inf)
@@ -208,24 +200,13 @@ class Leaves:
         """The number of their columns."""
         return self.leaves.shape[1]
 
-    @property
-    def rows(self) -> Floats:
-        """The rows, shape (n, d), as they were given."""
+    def __getstate__(self) -> dict[str, Any]:
         rows = np.empty((len(self.order), self.m))
         rows[np.ix_(self.order, self.columns)] = self.leaves.transpose(0, 2, 1).reshape(-1, self.m)[: len(rows)]
-        return rows
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"rows": self.rows, "order": self.order}
+        return {"rows": rows, "order": self.order}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        rows, order = state["rows"], state.get("order")
-        if order is None:  # of an earlier version
-            leaves = Leaves.of(rows)
-        else:
-            columns = _widest_first(rows)
-            leaves = Leaves._parted(columns, np.ascontiguousarray(rows[np.ix_(order, columns)]), order)
-        vars(self).update(vars(leaves))
+        vars(self).update(vars(Leaves.of(state["rows"], state["order"], parted=True)))
 
     def without(self, taken: NDArray[np.bool_]) -> Self:
         """Return the leaves without some of the rows, which keep their numbers."""

@@ -7,6 +7,7 @@ import numpy as np
 from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.clustering import farthest_points, nearest_centroids
+from lmgp.neighbours.lattice import ordered
 
 # Rows whose numbers differ by less are at one place: shifts by a thousand extents round the thirteenth digit.
 ROUNDING = 1e-12
@@ -160,9 +161,7 @@ def by_centroid(kernel: Kernel, X: Floats, centroids: Floats) -> list[tuple[int,
     if not len(centroids) or not len(X):
         return []
     labels = nearest_centroids(kernel.in_lengthscales(X), kernel.in_lengthscales(centroids))
-    if len(centroids) <= np.iinfo(np.uint16).max:
-        labels = labels.astype(np.uint16)  # numpy sorts these by their digits
-    order, counts = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=len(centroids))
+    order, counts = ordered(labels, len(centroids)), np.bincount(labels, minlength=len(centroids))
     (used,) = np.nonzero(counts)
     return list(zip(used.tolist(), np.split(order, np.cumsum(counts[used])[:-1]), strict=True))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -167,6 +167,12 @@ class BlockForest(Forest):
         plan, part = self.plan, Part.of(self.plan.kernel, rows)
         blocks = blocks_of(part.points(plan.kernel, slice(None)), plan.size)
         return Blocks(**{one.name: getattr(part, one.name) for one in fields(part)}, plan=plan, blocks=tuple(blocks))
+
+    def _without_gone(self, part: Any) -> Blocks:
+        numbers = np.cumsum(part.there) - 1
+        planted = replace(self._plant(part.remaining), blocks=tuple(numbers[block] for block in part.blocks))
+        vars(planted)["products"] = part.products  # of the same blocks
+        return planted
 
     def gathered(self, name: str, places: Indices) -> Tensor:
         """Return what an attribute of the parts has of the rows at some places, of the shape of these and more axes."""

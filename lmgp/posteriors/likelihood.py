@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from lmgp.data import Floats, Noise, Rows, as_tensor
-from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.derivatives import Pullback
 from lmgp.posteriors.base import repetitions
@@ -60,12 +59,9 @@ class ExactLikelihood:
         Returns
         -------
         value : float
+            Not a number where float64 does not allow a Cholesky factorisation.
         gradient : ndarray of shape (n_free + 1,)
-
-        Raises
-        ------
-        NumericalError
-            If float64 does not allow a Cholesky factorisation.
+            Zero there.
         """
         rows, n_targets, by_noise = self._rows, self._rows.n_targets, 0.0
         noise = Noise(math.exp(free[-1]))
@@ -73,6 +69,8 @@ class ExactLikelihood:
         with torch.no_grad():
             covariance, gradient = self._with_pullback(kernel, free[:-1])
             factor, coefficients, value = _factorised(covariance, added, as_tensor(rows.Y))
+            if value.isnan():
+                return math.nan, np.zeros_like(free)
             by_covariance = torch.cholesky_inverse(factor)
             del factor  # an n × n matrix less beside the derivatives
             # ½(ααᵀ − C⁻¹) with α = C⁻¹y.
@@ -110,13 +108,16 @@ class ExactLikelihood:
 
 
 def _factorised(covariance: Tensor, noise: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the Cholesky factor of C = K + diag(noise), C⁻¹Y, and log N(Y | 0, C), summed over targets, (n, t)."""
+    """Return the Cholesky factor of C = K + diag(noise), C⁻¹Y, and log N(Y | 0, C), summed over targets, (n, t).
+
+    The last one is not a number where there is no factor in float64: a search turns back.
+    """
     noisy = covariance.clone()
     noisy.diagonal().add_(noise)
     factor, info = torch.linalg.cholesky_ex(noisy)
     least = ROUNDING * len(targets) * noisy.diagonal().max()  # of the squares of pivots, in any order of the rows
-    if info != 0 or not (factor.diagonal().square() > least).all():  # or not a number
-        raise NumericalError("The covariance has no Cholesky factor in float64.")
+    known = (info == 0) & (factor.diagonal().square() > least).all()
     coefficients = torch.cholesky_solve(targets, factor)
     of_each = 2.0 * factor.diagonal().log().sum() + len(targets) * math.log(2.0 * math.pi)
-    return factor, coefficients, -0.5 * ((targets * coefficients).sum() + targets.shape[1] * of_each)
+    value = -0.5 * ((targets * coefficients).sum() + targets.shape[1] * of_each)
+    return factor, coefficients, torch.where(known, value, torch.nan)

@@ -3,18 +3,20 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lmgp.errors import NumericalError
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors.base import Posterior
-from lmgp.selection.candidates import APPROXIMATION, Candidate, Problem
 from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.probes import Probes
 from lmgp.utils.progress import silent, tried_model
 from lmgp.utils.trials import Trials, aligned
+
+if TYPE_CHECKING:
+    from lmgp.selection.candidates import Candidate, Problem
 
 # A divergence is within the tolerance if it is so with this number of standard errors added. Divergences have heavy
 # tails, and of many candidates the first one below the tolerance has been lucky with its probes.
@@ -103,11 +105,6 @@ class Selection(Trials[RecipeTrial]):
     sample_rows: int | None = None
     by_rows_left_out: bool = False
 
-    def stating(self, divergence: float, variance_by: str) -> Self:
-        """Return the selection with what the chosen model states of itself: its divergence, and its variance."""
-        trials = tuple(trial._replace(kl=divergence) if trial.chosen else trial for trial in self.trials)
-        return replace(self, trials=trials, variance_by=variance_by)
-
     @property
     def shortfall(self) -> str | None:
         """How far off the tolerance is, and what to do; None where it is reached."""
@@ -171,14 +168,14 @@ class Selection(Trials[RecipeTrial]):
         return "\n".join((*aligned((("", *names), *lines), 2), *notes))
 
 
-def at_once(problem: Problem, candidate: Candidate, kl: float) -> Selection:
+def at_once(problem: "Problem", candidate: "Candidate") -> Selection:
     """Return the selection of a candidate that needs no search."""
-    return Selection((_trial(candidate, kl)._replace(chosen=True),), problem.tolerance, problem.n_predict, 0, 0.0)
+    return Selection((candidate.trial._replace(chosen=True),), problem.tolerance, problem.n_predict, 0, 0.0)
 
 
 def select(
-    problem: Problem, probes: Probes, candidates: Sequence[Candidate], build: Callable[[Candidate], Posterior]
-) -> tuple[Candidate, Selection]:
+    problem: "Problem", probes: Probes, candidates: Sequence["Candidate"], build: Callable[["Candidate"], Posterior]
+) -> tuple["Candidate", Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
     Two standard errors are added to each divergence. Candidates are tried in the order of their nominal seconds, as far
@@ -205,45 +202,33 @@ def select(
     """
     trials: dict[Candidate, RecipeTrial] = {}
     spent, tolerance = 0.0, problem.tolerance
-    for candidate in sorted(candidates, key=lambda one: one.seconds):
-        if candidate.method == EXACT:
-            trials[candidate] = _trial(candidate, 0.0)
-        elif not trials or spent + candidate.trial_seconds <= TRIALS:
-            spent += candidate.trial_seconds
-            trials[candidate] = tried(probes, candidate, build, problem.noise_variance)
+    for candidate in sorted(candidates, key=lambda one: one.trial.seconds):
+        if candidate.trial.method == EXACT:
+            trials[candidate] = candidate.trial
+        elif not trials or spent + candidate.trial_cost <= TRIALS:
+            spent += candidate.trial_cost
+            trials[candidate] = tried(problem, probes, candidate, build)
         if candidate in trials and trials[candidate].within(tolerance):
+            chosen = candidate
             break
-    near = [one for one, trial in trials.items() if trial.within(tolerance)]
-    if not near:
+    else:
         nearest = min(trials.values(), key=lambda trial: trial.kl)
-        near = [one for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread]
-    chosen = min(near, key=lambda one: one.seconds)
+        chosen = next(one for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread)
     table = tuple(trial._replace(chosen=one is chosen) for one, trial in trials.items())
     return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
 
 
 def tried(
-    probes: Probes, candidate: Candidate, build: Callable[[Candidate], Posterior], noise_variance: float
+    problem: "Problem", probes: Probes, candidate: "Candidate", build: Callable[["Candidate"], Posterior]
 ) -> RecipeTrial:
     """Compare a candidate with the exact predictions."""
-    start = perf_counter()
+    start, noise = perf_counter(), problem.noise_variance
     try:
         with silent():  # what is to be warned about, the model that is chosen says
             means, variance = build(candidate).distribution(probes.X)
+        found = kl_divergence(means[:, 0], variance + noise, probes.mean, probes.variance + noise)
+        kl, spread = probes.mean_and_error(found)
     except NumericalError:  # its noise is too small for float64: others may do
-        return tried_model(_trial(candidate, math.inf, 0.0, len(probes.X), perf_counter() - start))
-    found = kl_divergence(means[:, 0], variance + noise_variance, probes.mean, probes.variance + noise_variance)
-    trial = _trial(candidate, *probes.mean_and_error(found), len(found), perf_counter() - start)
-    return tried_model(trial)
-
-
-def _trial(
-    candidate: Candidate, kl: float, spread: float = 0.0, n_probes: int = 0, trial_seconds: float = 0.0
-) -> RecipeTrial:
-    """Return the line of a candidate."""
-    recipe = candidate.recipe
-    return RecipeTrial(
-        candidate.method, candidate.size, getattr(recipe, "threshold", None),
-        getattr(recipe, "approximation", APPROXIMATION), kl, spread, n_probes, candidate.seconds, trial_seconds,
-        n_neighbors=getattr(recipe, "n_neighbors", None),
-    )  # fmt: skip
+        kl, spread = math.inf, 0.0
+    seconds = perf_counter() - start
+    return tried_model(candidate.trial._replace(kl=kl, spread=spread, n_probes=len(probes.X), trial_seconds=seconds))

@@ -141,7 +141,7 @@ class Sums(ABC):
 
     def __sub__(self, other: Self) -> Self:
         remaining = self.settled.combine(other.settled, -1.0)
-        if remaining.targets.n <= 0.0:
+        if remaining.n_rows <= 0 or remaining.targets.n <= 0.0:
             raise InputError(NO_ROW)
         return remaining
 

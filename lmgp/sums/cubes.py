@@ -26,7 +26,7 @@ from lmgp.features.statistics import Statistics
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.clustering import rows_within
-from lmgp.neighbours.lattice import Keys, Lattice, grouped, union
+from lmgp.neighbours.lattice import Keys, Lattice, grouped, ordered, union
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.posteriors.weights import WeightPosterior
@@ -204,12 +204,10 @@ def _runs(edges: list[int], block: int) -> list[tuple[int, int]]:
 
 def _chebyshev(x: Floats, size: int) -> Floats:
     """Return T₀(x), …, T of `size` − 1, shape (size, n)."""
-    values = np.empty((size, len(x)))
-    values[0] = 1.0
-    values[1] = x
+    values, twice = np.empty((size, len(x))), 2.0 * x
+    values[0], values[1] = 1.0, x
     for k in range(2, size):
-        np.multiply(values[k - 1], 2.0 * x, out=values[k])
-        values[k] -= values[k - 2]
+        np.subtract(values[k - 1] * twice, values[k - 2], out=values[k])
     return values
 
 
@@ -263,7 +261,7 @@ class Cubes:
             "Use a larger threshold, or a higher max_memory_gib.",
             max_memory_gib,
         )
-        order = _order(numbers, len(keys))
+        order = ordered(numbers, len(keys))
         places = np.empty((len(fine.metric), len(order)))
         for j, scale in enumerate(fine.metric * fine.side):
             places[j] = (2.0 * (rows.X[:, j] / scale - cells[:, j]) - 1.0)[order]
@@ -315,7 +313,7 @@ class Cubes:
         """
         keys, mine, theirs = _union(self.keys, other.keys, sign)
         numbers = np.concatenate((mine[self.numbers], theirs[other.numbers]))
-        order = _order(numbers, len(keys))
+        order = ordered(numbers, len(keys))
         places = np.concatenate((self.places, other.places), axis=1).take(order, axis=1)
         weights = np.concatenate((self.weights, sign * other.weights), axis=1).take(order, axis=1)
         sums = [(mine[self.summed], self.moments, 1.0), (theirs[other.summed], other.moments, sign)]
@@ -351,12 +349,6 @@ def _union(first: Keys, second: Keys, sign: float) -> tuple[Keys, Indices, Indic
     if sign < 0.0 and len(keys) > len(first):
         raise not_there("no row is near one of them")
     return keys, mine, theirs
-
-
-def _order(numbers: Indices, n: int) -> Indices:
-    """Return the stable order of numbers below n."""
-    # numpy sorts short integers in linear time.
-    return np.argsort(numbers.astype(np.uint16) if n <= 2**16 else numbers, kind="stable")
 
 
 def _squares(n_pairs: int) -> Indices:

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from lmgp.data import ROUNDING, Floats, Noise, Rows, Source, Summary, TargetSums, not_there
-from lmgp.errors import NumericalError
+from lmgp.errors import InputError, NumericalError
 from lmgp.features.base import KernelMap
 from lmgp.features.statistics import FeatureSums, GramSums, Statistics
 from lmgp.kernels.base import Kernel
@@ -33,6 +33,8 @@ class WeightSums(Sums):
     sums : FeatureSums
     probe : Rows or None
         Some rows, of features in single precision: from them follows what that costs.
+    reweighted : bool
+        Whether a robust fit has given rows weights, which nobody knows of a row that is to go.
     """
 
     features: KernelMap
@@ -42,6 +44,7 @@ class WeightSums(Sums):
     arithmetic: Arithmetic
     sums: FeatureSums
     probe: Rows | None
+    reweighted: bool = False
 
     @classmethod
     def over(
@@ -64,22 +67,31 @@ class WeightSums(Sums):
 
     def empty(self) -> Self:  # noqa: D102
         none = GramSums.zeros(self.features.n_features_out_, len(self.targets.totals))
-        return replace(super().empty(), sums=none)
+        return replace(super().empty(), sums=none, reweighted=False)
 
     def of(self, rows: Rows) -> Self:  # noqa: D102
         statistics = accumulate(self.features, rows, self.centre, self.noise, self.arithmetic)
-        summary = Summary.of(rows)
-        return replace(self, targets=statistics.targets, summary=summary, waiting=None, sums=statistics.sums)
+        return replace(
+            self, targets=statistics.targets, summary=Summary.of(rows), waiting=None, sums=statistics.sums,
+            reweighted=rows.reweighted,
+        )  # fmt: skip
 
     def combine(self, other: Self, sign: float) -> Self:  # noqa: D102
         self.source.check(other.source)
+        if sign < 0.0 and self.reweighted:
+            raise InputError(
+                "Rows cannot be taken out of this model, because its robust fit gave them weights and kept sums in "
+                "place of the rows: fit it with noise='student', or a model that keeps its rows, such as "
+                "SpectralGPRegressor or NearestNeighborsGPRegressor."
+            )
         sums, targets = self.sums.combine(other.sums, sign), self.targets.combine(other.targets, sign)
         if sign < 0.0:
             targets.check_remaining(self.targets)
             largest, least = self.sums.expand().gram.diagonal().max(), sums.expand().gram.diagonal().min()
             if least < -ROUNDING * largest:
                 raise not_there("a sum of squared features falls below zero")
-        return replace(self, targets=targets, summary=combined(self.summary, other.summary, sign), sums=sums)
+        summary, reweighted = combined(self.summary, other.summary, sign), self.reweighted or other.reweighted
+        return replace(self, targets=targets, summary=summary, sums=sums, reweighted=reweighted)
 
     def __sub__(self, other: Self) -> Self:
         remaining = super().__sub__(other)

@@ -14,7 +14,7 @@ from lmgp.posteriors.modes import ModePlan
 from lmgp.posteriors.spectral import FEW_MODES, ModeStatistics, SpectralPosterior
 from lmgp.posteriors.variance import cell_side, is_gaussian
 from lmgp.sums.base import Sums, combined
-from lmgp.sums.kept import combined_rows
+from lmgp.sums.kept import combined_rows, rows_that_stay
 
 Keys = NDArray[np.int64]
 
@@ -198,10 +198,12 @@ class ModeSums(Sums):
         return self - self.of(gone) if len(gone) else self
 
     def combine(self, other: Self, sign: float) -> Self:  # noqa: D102
+        rows, cells = self.rows, self.cells
+        if sign < 0.0 and rows is not None and other.rows is not None and rows.reweighted:
+            other = self.of(rows.take(~rows_that_stay(rows, other.rows, self.noise_variance)))
         statistics = self.statistics.combine(other.statistics, sign)
         if sign < 0.0:
             statistics.targets.check_remaining(self.targets)
-        rows, cells = self.rows, self.cells
         if rows is not None:
             rows = combined_rows(rows, other.rows, sign, self.noise_variance)
         if cells is not None:

@@ -68,17 +68,19 @@ class NearestSums(Sums):
         if not isinstance(other, NearestSums) or self.plan.name != other.plan.name:
             raise InputError(f"Models of {self.plan.merged} merge. {ONE_START}")
         if sign < 0.0:
-            return self._without(self._places_of(other.rows), other)
+            return self._without(self._places_of(other.rows))
         targets, summary = self.targets.combine(other.targets), combined(self.summary, other.summary)
         return replace(self, targets=targets, summary=summary, forest=self.forest + other.forest)
 
     def latest(self, n: int) -> Self:  # noqa: D102
         places = self.forest.oldest(max(0, len(self.forest) - n))
-        return self._without(places, self.of(self.forest.take(places))) if len(places) else self
+        return self._without(places) if len(places) else self
 
-    def _without(self, places: Indices, gone: Self) -> Self:
-        """Return these sums without the rows at some places, of which others are the sums."""
-        targets, summary = self.targets.combine(gone.targets, -1.0), combined(self.summary, gone.summary, -1.0)
+    def _without(self, places: Indices) -> Self:
+        """Return these sums without the rows at some places, with the weights that these have here."""
+        gone = self.forest.take(places)
+        targets = self.targets.combine(TargetSums.of(gone, Noise(self.noise_variance))[0], -1.0)
+        summary = combined(self.summary, Summary.of(gone), -1.0)
         return replace(self, targets=targets, summary=summary, forest=self.forest.without(places))
 
     def _places_of(self, rows: Rows) -> Indices:

@@ -437,8 +437,9 @@ def sums_of_partitions(model: Any, source: Partitions, client: Any = None, verbo
     InputError
         If the model keeps its rows, or has other columns, or there is no row.
     """
-    fit = model._state().summing()
-    task = partial(made_of_rows, _bare(model, source, reset=False), partial(_summed, fit))
+    fit, bare = model._state().summing(), _bare(model, source, reset=False)
+    bare._fitted = fit  # which says what columns are
+    task = partial(made_of_rows, bare, partial(_summed, fit))
     sums = source.reduced(task, add, client, type(model).__name__ if verbose else None)
     if sums is None:
         raise InputError("There are no rows of positive weight in any partition; give at least one.")

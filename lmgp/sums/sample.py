@@ -1,7 +1,7 @@
 """What a pass over all rows finds before they are summed: a sample of them, and where they are."""
 
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class Sample:
         Of all rows, as the summary.
     whole : bool
         Whether all rows of the stream have been seen.
+    target_names : ndarray of shape (t,) or None
+        Of the first rows; None of a y of shape (n,).
     """
 
     rng: np.random.Generator
@@ -40,6 +42,7 @@ class Sample:
     summary: Summary | None = None
     targets: TargetSums | None = None
     whole: bool = False
+    target_names: NDArray[Any] | None = None
 
     def add(self, rows: Rows, noise_variance: float | None = None) -> None:
         """Add rows; `noise_variance` is that of rows without one, among others that have one.

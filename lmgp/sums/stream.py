@@ -13,7 +13,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from lmgp.data import Rows, drawing_of, sampling
+from lmgp.data import Rows, drawing_of, named_targets, sampling
 from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError, warn
 from lmgp.io.sources import Chunk, RowSource
 from lmgp.saving.files import read_file, write_file
@@ -280,7 +280,7 @@ class StreamFit:
         self.fit = replace(self.fit, sums=sums.covering(sums.places(rows)))
 
     def _sum(self, rows: Rows) -> None:
-        self.fit = self.fit.with_more(rows)
+        self.fit = replace(self.fit, sums=self.fit.known_sums.added(self.fit.checked(rows)))
         if self.of_noise is not None:
             self.of_noise.add(rows, self.fit.noise_variance)
 
@@ -308,6 +308,8 @@ class StreamFit:
     def _use(self, place: Place, chunk: Chunk, use: Callable[[Rows], None]) -> None:
         rows = checked_chunk(self.model, chunk, place)
         if rows is not None:
+            if self.sample is not None and self.sample.rows is None:
+                self.sample.target_names = named_targets(chunk.y, np.asarray(chunk.y))
             with place.named():
                 use(rows)
 

@@ -352,7 +352,9 @@ def test_info_of_models_and_maps_that_keep_no_rows(folder: Path, capsys: pytest.
     X, y, _ = draw(30)
     FeaturizedGPRegressor(TaylorFeatures(10), **GIVEN).fit(X, y).save("model.lmgp")
     TaylorFeatures(10).fit(X).save("map.lmgp")
-    for path in ("model.lmgp", "map.lmgp"):
+    later = FeaturizedGPRegressor(TaylorFeatures(10), **GIVEN).fit(X[:20], y[:20]).partial_fit(X[20:], y[20:])
+    later.save("later.lmgp")
+    for path in ("model.lmgp", "later.lmgp", "map.lmgp"):
         assert main(["info", path]) == 0
         assert "rows kept   none: the model needs no training rows" in capsys.readouterr().out
     assert main(["predict", "map.lmgp", "train.csv"]) == 2

@@ -96,6 +96,19 @@ class TestEstimator:
             array *= 3.0
         np.testing.assert_array_equal(model.predict(T), expected)
 
+    @pytest.mark.parametrize("methods", [["exact"], ["orf"], ["global_taylor"], ["residual"]])
+    def test_parameters_of_the_chosen_regressor_change_no_prediction(self, methods: list[str]) -> None:
+        X, y, T = draw(150)
+        model = auto(methods=methods, tolerance=10.0).fit(X, y)
+        expected, recipe, kernel = model.predict(T), repr(model.recipe_), clone(model.kernel_)
+        inner = model.model_.set_params(kernel__lengthscale=50.0, noise_variance=9.0)
+        for name in inner.get_params():
+            if name.startswith("features__"):
+                inner.set_params(**{name: None})
+        np.testing.assert_array_equal(model.predict(T), expected)
+        np.testing.assert_array_equal(inner.predict(T), expected)
+        assert (repr(model.recipe_), repr(model.kernel_)) == (recipe, repr(kernel))
+
     def test_error_of_the_exact_choice_is_none(self) -> None:
         X, y, T = draw(100)
         model = auto(tolerance=1e-12, methods=ROWS).fit(X, y)

@@ -71,6 +71,24 @@ class TestSphere:
         pipeline = make_pipeline(SphericalCoordinates(), ExactGPRegressor(KERNEL, 0.01)).fit(X, y)
         np.testing.assert_allclose(pipeline.predict(T), model.predict(T), rtol=1e-9)
 
+    @pytest.mark.parametrize("fitted", [None, "sphere"])
+    @pytest.mark.parametrize("chunk_rows", [None, 40])
+    def test_a_fitted_model_does_not_depend_on_the_parameter(
+        self, fitted: Literal["sphere"] | None, chunk_rows: int | None
+    ) -> None:
+        points, y, new = cap()
+        X, T = degrees(points), degrees(new)
+        for methods in (["orf"],) if chunk_rows else (["orf"], ["nearest_rows"]):
+            given = {"metric": fitted, "methods": methods, "noise": "normal", "tolerance": 10.0}
+            model, other = (sphere(**given).fit(X, y, chunk_rows=chunk_rows) for _ in range(2))
+            model.set_params(metric=None if fitted else "sphere")
+            np.testing.assert_array_equal(model.predict(T), other.predict(T))
+            if methods != ["orf"] or chunk_rows:
+                updated = (one.partial_fit(T, y[:20]).predict(T) for one in (model, other))
+                np.testing.assert_array_equal(*updated)
+            again = sphere(**given).set_params(metric=model.metric)
+            np.testing.assert_array_equal(model.fit(X, y).predict(T), again.fit(X, y).predict(T))
+
     def test_learned_lengthscales_of_the_three_columns_are_equal_and_in_km(self) -> None:
         points, y, _ = cap()
         other = np.random.default_rng(1).normal(size=len(y)) * 1e6

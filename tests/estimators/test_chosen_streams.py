@@ -228,7 +228,7 @@ def test_bad_chunks_are_refused_by_their_number() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"methods": ["nearest_rows", "exact"]}, r"\['nearest_rows', 'exact'\] keep the rows.*'spectral'"),
+        ({"methods": ["nearest_rows", "exact"]}, r"\['nearest_rows', 'exact'\] leaves.*sums over rows.*spectral"),
         ({"columns": {0: "log"}}, "columns=.* takes all rows in memory"),
         ({"rotate": True}, "rotate=True takes all rows in memory"),
         ({"average": True}, "average=True takes all rows in memory"),

@@ -22,6 +22,7 @@ from lmgp import (
 )
 from lmgp.estimators import importance
 from lmgp.posteriors.exact import ExactPosterior
+from tests.estimators.test_summary import table_of
 
 KERNEL = GaussianKernel(1.0, 2.0)
 
@@ -109,6 +110,37 @@ def test_a_fit_to_chunks_notes_it_of_its_sample() -> None:
     given = FeaturizedGPRegressor(kernel=KERNEL, noise_variance=0.05).fit([(X, y)])
     with pytest.raises(AttributeError, match=r"no importance_: it takes the training rows, and this model has not"):
         _ = given.importance_
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("change", ["partial_fit", "forget", "with_rows", "merge", "update"])
+def test_rows_that_come_and_go_change_it(change: str, is_read: bool) -> None:
+    X, y = draw(240)
+    shuffled = y[::-1]  # of which the columns tell nothing
+    kind: Any = SpectralGPRegressor if change == "update" else NearestNeighborsGPRegressor
+    model = kind(kernel=KERNEL, noise_variance=0.05).fit(X, y)
+    if is_read:
+        assert model.importance_.min() > 0.01
+        assert "share of the variance" in str(model)
+    given, rows = (X, shuffled), (np.vstack((X, X)), np.concatenate((y, shuffled)))
+    if change == "forget":
+        given, rows = (X[:200], y[:200]), (X[200:], y[200:])
+    elif change == "with_rows":
+        rows = given
+    elif change == "merge":
+        given = (model.with_rows(*given),)
+    found = getattr(model, change)(*given)
+    expected = kind(kernel=KERNEL, noise_variance=0.05).fit(*rows)
+    assert table_of(found) == table_of(expected)
+    np.testing.assert_allclose(found.importance_, expected.importance_, rtol=1e-6)
+
+
+def test_what_a_stream_notes_is_not_that_of_rows_to_come() -> None:
+    X, y = draw()
+    model = FeaturizedGPRegressor(random_state=0).fit(X, y, chunk_rows=50)
+    assert model.importance_[0] > 1.0
+    with pytest.raises(AttributeError, match=r"no importance_: it takes .* let fit learn .* until rows come or go"):
+        _ = model.partial_fit(X, -y).importance_
 
 
 def test_several_targets_have_one_each() -> None:

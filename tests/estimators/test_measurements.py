@@ -1,10 +1,25 @@
 """Rows whose y is the mean of several measurements: weights that count no equal rows, averages, robust fits."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor, SpectralGPRegressor
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    GPRegressor,
+    LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
+    NystroemFeatures,
+    ResidualGPRegressor,
+    SpectralGPRegressor,
+    TaylorFeatures,
+)
 from lmgp.data import Floats, Rows, check_rows
+from lmgp.errors import InputError
 
 KERNEL = GaussianKernel(1.5)
 
@@ -66,6 +81,76 @@ def test_rows_leave_a_robust_fit() -> None:
     y = waves(X) + 0.1 * rng.standard_t(2, size=300)
     model = NearestNeighborsGPRegressor(32, kernel=KERNEL, noise_variance=0.01, noise="robust").fit(X, y)
     assert len(model.forget(X[:3], y[:3]).loo_.y) == 297
+
+
+def with_outliers() -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(5)
+    X = rng.uniform(0.0, 9.0, (150, 1))
+    y = np.sin(X[:, 0]) + 0.05 * rng.standard_t(3, size=150)
+    y[:10] += 3.0
+    return X, y
+
+
+GIVEN: dict[str, Any] = {"kernel": KERNEL, "noise_variance": 0.0025, "noise": "robust"}
+KEPT: dict[str, Any] = {
+    "nearest": NearestNeighborsGPRegressor(150, **GIVEN),
+    "nearest, trend": NearestNeighborsGPRegressor(150, **GIVEN, trend="linear"),
+    "residual": ResidualGPRegressor(NystroemFeatures(8, random_state=0), 150, block_size=150, **GIVEN),
+    "localized": LocalizedGPRegressor(TaylorFeatures(30), **GIVEN),
+    "spectral": SpectralGPRegressor(1e-7, **GIVEN),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_rows_leave_a_robust_fit_with_the_weights_that_it_gave_them(name: str) -> None:
+    (X, y), new = with_outliers(), np.linspace(0.5, 8.5, 20)[:, None]
+    model = clone(KEPT[name]).fit(X, y)
+    weights = model._posterior().rows.weights
+    assert weights[:10].max() < 0.1
+    before, center = np.array(model.predict(new, return_std=True)), model.center_
+    assert center == pytest.approx(np.average(y, weights=weights), rel=1e-12)
+    model.forget(keep=10**9)
+    np.testing.assert_allclose(model.predict(new, return_std=True), before, rtol=0, atol=1e-9)
+    assert model.center_ == pytest.approx(center, rel=1e-12)
+    model.forget(X[5:20], y[5:20]).forget(keep=130)
+    left = np.append(np.arange(5), np.arange(20, 150))[-130:]
+    assert model._fitted.sums.targets.n == pytest.approx(weights[left].sum(), rel=1e-12)
+    if name != "nearest, trend":  # which stays
+        exact = ExactGPRegressor(KERNEL, 0.0025).fit(X[left], y[left], sample_weight=weights[left])
+        assert model.center_ == pytest.approx(exact.center_, rel=1e-9)
+        expected = exact.predict(new, return_std=True)
+        np.testing.assert_allclose(model.predict(new, return_std=True), expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_one_row_of_a_robust_fit_may_be_left_and_none_may_not(name: str) -> None:
+    X, y = with_outliers()
+    model = clone(KEPT[name]).fit(X, y)
+    with pytest.raises(InputError, match="No row would be left"):
+        model.forget(X, y)
+    assert model.forget(X[1:], y[1:])._fitted.sums.n_rows == 1
+    assert model.center_ == pytest.approx(y[0])
+
+
+def test_a_robust_fit_keeps_a_mean_that_is_known() -> None:
+    model = clone(KEPT["nearest"]).fit(*with_outliers(), center=0.5)
+    assert model.center_ == model.forget(keep=100).center_ == 0.5
+
+
+def test_rows_leave_no_robust_fit_that_does_not_keep_them() -> None:
+    X, y = with_outliers()
+    model = FeaturizedGPRegressor(TaylorFeatures(30), **GIVEN).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(InputError, match=r"because its robust fit gave them weights .* or a model that keeps its rows"):
+        model.forget(X[:10], y[:10])
+    np.testing.assert_array_equal(model.predict(X), before)
+    with pytest.raises(InputError, match="because its robust fit gave them weights"):
+        model.partial_fit(X[:3], y[:3]).forget(X[:3], y[:3])
+    other = model.with_rows(X, y)
+    assert other.forget(X[:3], y[:3])._fitted.sums.n_rows == 147
+    twice = np.vstack((X, X[:9])), np.append(y, y[:9])
+    averaged = FeaturizedGPRegressor(TaylorFeatures(30), kernel=KERNEL).fit(*twice, duplicates="average")
+    assert averaged.forget(X[20:30], y[20:30])._fitted.sums.n_rows == 140
 
 
 def test_weights_beside_fractional_ones_count_no_rows() -> None:

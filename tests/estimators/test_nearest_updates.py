@@ -271,6 +271,34 @@ class TestChosen:
             both(loaded, frame), both(model.partial_fit(frame[:20], y[:20]), frame), rtol=0, atol=1e-12
         )
 
+    def test_rows_that_have_effects_of_their_own_are_not_found_and_go_by_age(self) -> None:
+        _, frame, y = self.fitted()
+        frame, y = frame.assign(kind=[f"k{number % 40}" for number in range(600)]), y + np.arange(600) % 40
+        model = GPRegressor(methods=["nearest_rows"], max_features=32, n_predict=10**7, noise="normal", **GIVEN)
+        model.fit(frame[:500], y[:500]).partial_fit(frame[500:], y[500:]).forget(frame[500:510], y[500:510])
+        with pytest.raises(InputError, match=r"is not, or not .* Of kind, with more than 32 .*: forget\(keep=\) takes"):
+            model.forget(frame[:5], y[:5])
+        assert len(model.forget(keep=100).loo_.y) == 100
+
+    def test_models_merge_whose_columns_were_read_alike(self) -> None:
+        _, frame, y = self.fitted()
+        model = GPRegressor(methods=["nearest_rows"], max_features=32, n_predict=10**7, noise="normal", **GIVEN)
+
+        def merged(one: pd.DataFrame, other: pd.DataFrame) -> Any:
+            return clone(model).fit(one, y, center=7.0).merge(clone(model).fit(other, y, center=7.0))
+
+        of_days = frame.assign(kind=pd.date_range("2020-01-01", periods=600))
+        for one in (frame, of_days):
+            assert len(merged(one, one).loo_.y) == 1200
+        with pytest.raises(InputError, match=r"same columns merge; these have \('east', .* and \('north', 'east'"):
+            merged(frame, frame[["north", "east", "kind"]])
+        for one, other in (
+            (frame, frame.replace({"low": "middle"})),
+            (of_days, of_days.assign(kind=of_days["kind"] + pd.Timedelta(days=90))),
+        ):
+            with pytest.raises(InputError, match=r"has read its columns by other categories, dates"):
+                merged(one, other)
+
     def test_the_model_in_it_takes_rows(self) -> None:
         X, y, T = rows(600)
         model = GPRegressor(methods=["nearest_rows"], max_features=32, n_predict=10**7, noise="normal", **GIVEN).fit(

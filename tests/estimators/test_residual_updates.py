@@ -180,6 +180,19 @@ class TestAfterUpdates:
             np.testing.assert_allclose(both(same, T), both(model, T), rtol=1e-12)
             check(same.partial_fit(X[350:], y[350:]).forget(X[:10], y[:10]), X[10:], y[10:], T)
 
+    def test_a_copy_has_the_blocks_from_which_rows_went(self, tmp_path: Path) -> None:
+        X, y, T = drawn()
+        model = grown(X, y).forget(X[:20], y[:20])
+        assert any(part.n_gone for part in model._fitted.sums.forest.parts)
+        model.save(tmp_path / "model.lmgp")
+        for same in (lmgp.load(tmp_path / "model.lmgp"), pickle.loads(pickle.dumps(model))):
+            assert not any(part.n_gone for part in same._fitted.sums.forest.parts)
+            np.testing.assert_array_equal(block_of_each_row(same), block_of_each_row(model))
+            np.testing.assert_allclose(same.loo_.mean, model.loo_.mean, rtol=1e-9)
+            np.testing.assert_allclose(same.loo_.std, model.loo_.std, rtol=1e-9)
+            assert same.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood(), rel=1e-9)
+            check(same.partial_fit(X[:3], y[:3]), np.vstack((X[20:], X[:3])), np.append(y[20:], y[:3]), T)
+
     def test_models_of_one_map_merge(self) -> None:
         X, y, T = drawn()
         model = residual().fit(X[:300], y[:300])

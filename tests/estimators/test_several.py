@@ -200,6 +200,25 @@ def test_scales_of_many_rows_are_near_those_of_dense_algebra() -> None:
     np.testing.assert_allclose(model.scales_, likeliest, rtol=0.02)
 
 
+@pytest.mark.parametrize(
+    ("regressor", "rtol"),
+    [
+        (SpectralGPRegressor(kernel="matern32"), 1e-9),
+        (SpectralGPRegressor(kernel="matern32", trend="linear"), 0.01),  # whose residuals are those of least squares
+        (FeaturizedGPRegressor(kernel="matern32", max_learning_rows=40, random_state=0), 0.1),
+        (FeaturizedGPRegressor(kernel="linear"), 1e-9),
+    ],
+)
+def test_scales_of_chunks_are_the_likeliest(regressor: Any, rtol: float) -> None:
+    model = clone(regressor).fit(X, SCALED, chunk_rows=30)
+    C = model.kernel_(X) + model.noise_variances_[0] / model.scales_[0] ** 2 * np.eye(N)
+    H = np.ones((N, 1)) if model.trend == "constant" else np.column_stack((np.ones(N), X))
+    y = SCALED - H @ np.linalg.lstsq(H, SCALED)[0]
+    likeliest = np.sqrt(np.einsum("ij,ij->j", y, np.linalg.solve(C, y)) / N)
+    np.testing.assert_allclose(model.scales_, likeliest, rtol=rtol)
+    assert not np.allclose(likeliest, y.std(axis=0), rtol=0.1)
+
+
 def test_what_is_given_is_in_the_units_of_y() -> None:
     model = ExactGPRegressor(MaternKernel(1.0, variance=2.0)).fit(X, Y, None, NOISES)
     assert model.scales_.tolist() == [1.0] * T
@@ -329,6 +348,17 @@ def test_columns_of_data_frames_keep_their_names() -> None:
     np.testing.assert_array_equal(model.predict(pd.DataFrame(NEW, columns=["east", "north"])), array.predict(NEW))
 
 
+@pytest.mark.parametrize("name", ["featurized", "localized", "nearest"])
+def test_chunks_keep_the_names_and_the_axis_of_targets(name: str) -> None:
+    y, model = pd.DataFrame(Y[:, :2], columns=["temperature", "pressure"]), clone(GIVEN[name][0])
+    assert model.fit(X, y, chunk_rows=30).target_names_.tolist() == ["temperature", "pressure"]
+    assert model.fit([(X[:30], y[:30]), (X[30:], y[30:])]).target_names_.tolist() == ["temperature", "pressure"]
+    assert model.fit(X, Y, chunk_rows=30).target_names_.tolist() == ["0", "1", "2"]
+    assert model.fit(X, Y[:, :1], chunk_rows=30).predict(NEW).shape == (len(NEW), 1)
+    one = model.fit(X, y["pressure"].rename(index=dict.fromkeys(range(N), 0)), chunk_rows=30)
+    np.testing.assert_array_equal(one.predict(NEW), clone(model).fit(X, Y[:, 1], chunk_rows=30).predict(NEW))
+
+
 @pytest.mark.parametrize("name", [*GIVEN, "each"])
 def test_what_is_saved_predicts_the_same(name: str, tmp_path: Path) -> None:
     if name == "each":
@@ -369,6 +399,25 @@ def test_it_works_in_searches_and_pipelines() -> None:
     np.testing.assert_array_equal(each.predict(NEW)[:, 1], clone(piped).fit(X, Y[:, 1]).predict(NEW))
 
 
+def test_weights_and_noises_go_to_the_last_step_of_a_pipeline() -> None:
+    piped = make_pipeline(StandardScaler(), ExactGPRegressor(**GAUSSIAN))
+    y = np.where(np.arange(N)[:, None] % T == np.arange(T), np.nan, Y)
+    found = MultiTargetGPRegressor(piped).fit(X, y, WEIGHTS, NOISES).predict(NEW)
+    for j, mean in enumerate(found.T):
+        rows = np.flatnonzero(np.isfinite(y[:, j]))
+        given = {"exactgpregressor__sample_weight": WEIGHTS[rows], "exactgpregressor__noise_variances": NOISES[rows]}
+        np.testing.assert_array_equal(mean, clone(piped).fit(X[rows], Y[rows, j], **given).predict(NEW))
+
+
+def test_the_likelihood_of_transformed_targets_is_that_of_theirs() -> None:
+    y, regressor = np.exp(Y), ExactGPRegressor(**GAUSSIAN)
+    each = MultiTargetGPRegressor(make_pipeline(StandardScaler(), TransformedTargetGPRegressor(regressor))).fit(X, y)
+    scaled = StandardScaler().fit_transform(X)
+    np.testing.assert_allclose(
+        each.log_marginal_likelihood(), regressor.fit(scaled, Y).log_marginal_likelihood(), rtol=1e-9
+    )
+
+
 def test_what_is_wrong_is_named() -> None:
     model, each = ExactGPRegressor(), MultiTargetGPRegressor(ExactGPRegressor())
     holes = pd.DataFrame(Y, columns=["a", "b", "c"])
@@ -401,6 +450,16 @@ def test_what_is_wrong_is_named() -> None:
         fitted.predict_exceedance(NEW, [0.1, np.nan, 0.2])
     with pytest.raises(InputError, match=r"shape \(12,\); got shape \(5, 3\)"):
         fitted.predict_exceedance(NEW, np.zeros((5, T)))
+
+
+def test_noise_variances_that_come_later_are_no_squares_of_learned_scales() -> None:
+    Z = Y * [1.0, 10.0, 100.0]
+    model = NearestNeighborsGPRegressor(20).fit(X, Z)
+    for method in (model.partial_fit, model.forget, model.with_rows, model.calibrate):
+        with pytest.raises(InputError, match=r"learned a scale of each target.*MultiTargetGPRegressor"):
+            method(X, Z, noise_variances=NOISES)
+    model = NearestNeighborsGPRegressor(20).fit(X, Z, noise_variances=NOISES)
+    assert model.partial_fit(X + 0.01, Z, noise_variances=NOISES).forget(X, Z, noise_variances=NOISES).scales_[1] == 1.0
 
 
 def test_impossible_means_are_warned_of_by_the_name_of_their_target() -> None:

@@ -223,6 +223,15 @@ class TestOutgrown:
         assert model.noise_.name == ("student" if chunk_rows is None else "normal")
         assert "calibrate" in str(model.noise_) or chunk_rows is None
 
+    def test_the_noise_of_a_calibrated_model_is_what_predicts_best(self) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.uniform(0.0, 20.0, (800, 1))
+        y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=800)
+        model = SpectralGPRegressor(1e-3, kernel=MaternKernel(1.5), noise_variance=0.01, room=1.5)
+        assert model.fit(X[:400], y[:400]).calibrate(X[400:], y[400:]).noise_.name == "normal"
+        assert model.relearn().noise_.name == "normal"
+        assert len(model.noise_.trials) == 3
+
     def test_a_chosen_model_without_sums_says_so(self) -> None:
         X = np.random.default_rng(0).uniform(0.0, 20.0, (1500, 1))
         chosen = GPRegressor(kernel=MaternKernel(1.5), noise_variance=0.1, methods=["spectral"])

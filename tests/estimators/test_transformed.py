@@ -277,6 +277,17 @@ def test_weights_and_noises_go_to_the_regressor() -> None:
     np.testing.assert_allclose(found.predict_quantile(T, 0.5), np.exp(expected.predict(T)), rtol=1e-10)
 
 
+def test_they_go_to_the_last_step_of_pipelines(capsys: pytest.CaptureFixture[str]) -> None:
+    counts, noises = np.arange(1.0, 61.0), np.linspace(0.05, 0.3, 60)
+    learned = ExactGPRegressor(GIVEN["kernel"], noise_variance=None)
+    piped = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), learned))
+    found = TransformedTargetGPRegressor(piped).fit(X, Y, counts, noises, verbose=True)
+    assert "a fit to 60 rows" in capsys.readouterr().err
+    scaler = StandardScaler().fit(X)
+    expected = learned.fit(scaler.transform(X), Z, counts, noises).predict(scaler.transform(T))
+    np.testing.assert_allclose(found.predict_quantile(T, 0.5), np.exp(expected), rtol=1e-9)
+
+
 def test_by_default_it_chooses_a_model() -> None:
     fitted = TransformedTargetGPRegressor(GPRegressor(kernel="gaussian", random_state=0)).fit(X, Y)
     assert fitted.score(X, Y) > 0.5

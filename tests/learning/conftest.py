@@ -1,20 +1,27 @@
 """What the tests of learning share: rows drawn from known kernels, and small likelihoods."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
+from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning import search
 from lmgp.learning.engine import REMEMBERED
+from lmgp.learning.forms import Form, make_form
 
 Floats = NDArray[np.float64]
 Draw = Callable[..., tuple[Floats, Floats]]
 
 SMALL = {"FIRST_ROWS": 60, "INFORMATION": (100, 12), "MOST_POSITIONS": 200, "MOST_SQUARES": 200 * 16**2}
+
+
+def form_of(name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None = None) -> Form:
+    """The form of a name for rows around zero, of which nothing is known but their columns."""
+    return make_form(name, ard, Rows(np.zeros((2, n_inputs)), np.zeros(2)), groups)
 
 
 @pytest.fixture(autouse=True)

@@ -12,20 +12,21 @@ from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning import heldout
 from lmgp.learning.choice import compared
-from lmgp.learning.forms import declared_free, make_form
+from lmgp.learning.forms import declared_free
 from lmgp.learning.heldout import Validation
-from lmgp.learning.search import Optimum, Search
+from lmgp.learning.scoring import Climb
+from lmgp.learning.search import Search
 from lmgp.learning.space import Units
-from tests.learning.conftest import Draw
+from tests.learning.conftest import Draw, form_of
 
 Floats = NDArray[np.float64]
 
 pytestmark = pytest.mark.usefixtures("small")
 
 
-def optima(rows: Rows, names: tuple[str, ...] = ("gaussian", "matern12")) -> list[Optimum]:
+def optima(rows: Rows, names: tuple[str, ...] = ("gaussian", "matern12")) -> list[Climb]:
     search = Search(rows, Units.of(rows, True), None, True, 0)
-    return [search.optimum(make_form(name, False, rows.X.shape[1])) for name in names]
+    return [search.optimum(form_of(name, False, rows.X.shape[1])) for name in names]
 
 
 def rough(draw_from: Draw, n: int = 300) -> Rows:
@@ -33,9 +34,9 @@ def rough(draw_from: Draw, n: int = 300) -> Rows:
     return Rows(X, y - y.mean())
 
 
-def leave_one_out(rows: Rows, optimum: Optimum) -> Floats:
+def leave_one_out(rows: Rows, optimum: Climb) -> Floats:
     """The log density of each row given all others, by dense algebra."""
-    kernel, noise = optimum.hyperparameters
+    kernel, noise, _ = optimum.space.weighted(optimum.free)
     found = []
     for i in range(len(rows)):
         others = np.delete(np.arange(len(rows)), i)
@@ -49,13 +50,14 @@ def leave_one_out(rows: Rows, optimum: Optimum) -> Floats:
 def test_what_predicts_best_is_taken(draw_from: Draw) -> None:
     rows = rough(draw_from)
     given = optima(rows)
-    found, weights = compared(rows, np.ones(2), given, False, np.random.default_rng(0))
+    trials, ends = [one.trial for one in given], [one.free for one in given]
+    weights = compared(rows, np.ones(2), given, False, np.random.default_rng(0))
     np.testing.assert_array_equal(weights, [0.0, 1.0])
-    gaussian, matern = (one.trial for one in found)
+    gaussian, matern = (one.trial for one in given)
     assert matern.alone > gaussian.alone
-    for one, before in zip(found, given, strict=True):
-        assert one.trial[:8] == before.trial[:8]
-        np.testing.assert_array_equal(one.free, before.free)
+    for one, trial, end in zip(given, trials, ends, strict=True):
+        assert one.trial[:8] == trial[:8]
+        np.testing.assert_array_equal(one.free, end)
 
 
 @pytest.mark.slow
@@ -65,10 +67,10 @@ def test_lines_have_the_densities_of_rows_and_of_neighbourhoods(
     monkeypatch.setattr(heldout, "N_NEIGHBORS", 500)
     rows = rough(draw_from, 150)
     given = optima(rows)
-    found, _ = compared(rows, np.ones(2), given, False, np.random.default_rng(0))
+    compared(rows, np.ones(2), given, False, np.random.default_rng(0))
     validation = Validation.of(rows, np.ones(2), np.random.default_rng(0))
-    for one in found:
-        alone, (_, regions) = leave_one_out(rows, one), validation.densities(*one.hyperparameters)
+    for one in given:
+        alone, (_, regions) = leave_one_out(rows, one), validation.densities(*one.space.weighted(one.free)[:2])
         assert one.trial.alone == pytest.approx(alone.mean(), rel=1e-6)
         assert one.trial.regions == pytest.approx(regions.mean(), rel=1e-6)
         error = np.hypot(np.std(alone) / len(alone) ** 0.5, np.std(regions) / len(regions) ** 0.5) / 2.0
@@ -85,24 +87,10 @@ def test_neighbourhoods_count_as_much_as_rows(draw_from: Draw, monkeypatch: pyte
             return [np.full(len(self.alone), noise), np.full(3, -by * noise)]
 
         monkeypatch.setattr(Validation, "densities", densities)
-        noises = iter((0.0, 1.0))
-        numbered = [one._replace(space=_WithNoise(one.space, next(noises))) for one in given]
-        _, weights = compared(rows, np.ones(2), numbered, False, np.random.default_rng(0))
+        for one, noise in zip(given, (0.0, 1.0), strict=True):
+            monkeypatch.setattr(one.space, "noise_variance", lambda _, noise=noise: noise)
+        weights = compared(rows, np.ones(2), given, False, np.random.default_rng(0))
         assert weights[taken] == 1.0
-
-
-class _WithNoise:
-    """A space whose noise variance says which optimum it is of."""
-
-    def __init__(self, space: object, noise: float) -> None:
-        self.form, self._space, self._noise = space.form, space, noise  # type: ignore[attr-defined]
-
-    def kernel(self, free: Floats) -> Kernel:
-        kernel: Kernel = self._space.kernel(free)  # type: ignore[attr-defined]
-        return kernel
-
-    def noise_variance(self, _: Floats) -> float:
-        return self._noise
 
 
 def test_an_average_has_the_weights_that_predict_best(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,13 +98,13 @@ def test_an_average_has_the_weights_that_predict_best(draw_from: Draw, monkeypat
     X, y = draw_from(MaternKernel(1.0, 0.5, smoothness=0.5) + GaussianKernel(1.0), 90, noise=0.01, seed=2)
     rows = Rows(X, y - y.mean())
     given = optima(rows)
-    _, weights = compared(rows, np.ones(2), given, True, np.random.default_rng(0))
+    weights = compared(rows, np.ones(2), given, True, np.random.default_rng(0))
     validation = Validation.of(rows, np.ones(2), np.random.default_rng(0))
     kinds = [
         np.array([of(one) for one in given])
         for of in (
             lambda one: leave_one_out(rows, one),
-            lambda one: validation.densities(*one.hyperparameters)[1],
+            lambda one: validation.densities(*one.space.weighted(one.free)[:2])[1],
         )
     ]
 
@@ -143,9 +131,9 @@ def test_weights_of_rows_count(draw_from: Draw) -> None:
     counts = np.random.default_rng(1).integers(1, 6, 100).astype(float)
     rows = Rows(X, y - y.mean(), counts)
     given = optima(rows)
-    found, weights = compared(rows, np.ones(2), given, True, np.random.default_rng(0))
+    weights = compared(rows, np.ones(2), given, True, np.random.default_rng(0))
     assert weights.sum() == pytest.approx(1.0)
-    assert np.isfinite([one.trial.alone for one in found]).all()
+    assert np.isfinite([one.trial.alone for one in given]).all()
 
 
 def _first(X: Floats) -> Floats:
@@ -158,7 +146,7 @@ def test_kernels_without_lengthscales_are_compared_by_all_rows(draw_from: Draw) 
     form = declared_free(ModulatedKernel(GaussianKernel(1.5, variance_bounds=(1e-3, 1e3)), _first))
     assert form is not None
     one = Search(rows, Units.of(rows, True), None, True, 0).optimum(form)
-    (found,), weights = compared(rows, np.ones(2), [one], False, np.random.default_rng(0))
-    assert found.trial.alone == pytest.approx(leave_one_out(rows, one).mean(), rel=1e-6)
-    assert np.isnan(found.trial.regions)
+    weights = compared(rows, np.ones(2), [one], False, np.random.default_rng(0))
+    assert one.trial.alone == pytest.approx(leave_one_out(rows, one).mean(), rel=1e-6)
+    assert np.isnan(one.trial.regions)
     np.testing.assert_array_equal(weights, [1.0])

@@ -11,6 +11,7 @@ from lmgp.errors import InputError
 from lmgp.kernels.composite import SumKernel
 from lmgp.learning.engine import Settings, forms_of
 from lmgp.learning.forms import AUTO, PARTS, SEASONAL, WITH_CATEGORIES, Ard, Form, declared_free, make_form, names_of
+from tests.learning.conftest import form_of
 
 
 def forms(kernel: Any, ard: Ard, n_inputs: int, **settings: Any) -> tuple[Form, ...]:
@@ -21,7 +22,7 @@ def forms(kernel: Any, ard: Ard, n_inputs: int, **settings: Any) -> tuple[Form, 
 class TestNames:
     @pytest.mark.parametrize("name", PARTS)
     def test_a_name_is_a_kernel_with_one_lengthscale_or_one_a_column(self, name: str) -> None:
-        one, many = make_form(name, False, 3), make_form(name, True, 3)
+        one, many = form_of(name, False, 3), form_of(name, True, 3)
         n_parameters = len(one.kernel.parameters)
         n_a_column = {"periodic": 2}.get(name, 1)  # a period and a lengthscale; of "linear" the variance
         assert (one.n_free, many.n_free) == (n_parameters, n_parameters + 2 * n_a_column)
@@ -33,12 +34,12 @@ class TestNames:
 
     @pytest.mark.parametrize(("name", "smoothness"), [("matern12", 0.5), ("matern32", 1.5), ("matern52", 2.5)])
     def test_the_digits_are_the_smoothness(self, name: str, smoothness: float) -> None:
-        kernel = make_form(name, False, 2).kernel
+        kernel = form_of(name, False, 2).kernel
         assert isinstance(kernel, MaternKernel)
         assert kernel.smoothness == smoothness
 
     def test_a_sum_has_the_lengthscales_of_each_part(self) -> None:
-        form = make_form("matern12+gaussian", True, 3)
+        form = form_of("matern12+gaussian", True, 3)
         assert isinstance(form.kernel, SumKernel)
         assert isinstance(form.kernel.left, MaternKernel)
         assert isinstance(form.kernel.right, GaussianKernel)
@@ -46,11 +47,11 @@ class TestNames:
         assert form.n_free == 8
         np.testing.assert_array_equal(form.ties, np.arange(8))
         # Tied by part: a lengthscale and a variance of each.
-        np.testing.assert_array_equal(make_form("matern12+gaussian", False, 3).ties, [0, 0, 0, 1, 2, 2, 2, 3])
-        assert make_form("gaussian+gaussian+matern12", False, 2).n_free == 6
+        np.testing.assert_array_equal(form_of("matern12+gaussian", False, 3).ties, [0, 0, 0, 1, 2, 2, 2, 3])
+        assert form_of("gaussian+gaussian+matern12", False, 2).n_free == 6
 
     def test_a_product_has_the_variance_of_its_first_factor(self) -> None:
-        form = make_form("linear+matern32*periodic", False, 2)
+        form = form_of("linear+matern32*periodic", False, 2)
         free = [one.name for one in form.kernel.parameters if not one.fixed]
         assert free == ["left__variance", *(f"right__left__{name}" for name in ("lengthscale", "variance"))] + [
             f"right__right__{name}" for name in ("period", "lengthscale")
@@ -58,7 +59,7 @@ class TestNames:
         assert form.kernel.right.right.variance == 1.0
         assert form.parts == ("linear", "matern32*periodic")
         np.testing.assert_array_equal(form.ties, [0, 0, 1, 1, 2, 3, 3, 4, 4])
-        np.testing.assert_array_equal(make_form("matern32*periodic", True, 2).ties, np.arange(7))
+        np.testing.assert_array_equal(form_of("matern32*periodic", True, 2).ties, np.arange(7))
 
     def test_categories_have_a_part_of_their_own_and_share_lengthscales_by_column(self) -> None:
         (form,) = forms("auto", "auto", 6, groups=[0, 1, 1, 2, 3, 3], categories=[1, 2, 4, 5])
@@ -74,17 +75,17 @@ class TestNames:
 
     def test_linear_functions_are_zero_at_the_mean_of_the_rows(self) -> None:
         X = np.array([[1990.0, 5.0], [1994.0, 5.0], [1994.0, 5.0]])
-        kernel = make_form("gaussian*linear", False, 2, rows=Rows(X[:2], np.zeros(2), np.array([1.0, 2.0]))).kernel
+        kernel = make_form("gaussian*linear", False, Rows(X[:2], np.zeros(2), np.array([1.0, 2.0]))).kernel
         np.testing.assert_allclose(kernel.right.center, X.mean(axis=0))
         # A factor whose variance is 1 in standard deviations of the columns; a constant column has the unit 1.
         np.testing.assert_allclose(kernel.right.variance, [1.0 / X[:, 0].var(), 1.0])
 
     def test_columns_of_a_group_share_a_lengthscale(self) -> None:
-        form = make_form("matern32", True, 4, groups=[7, 7, 2, 7])
+        form = form_of("matern32", True, 4, groups=[7, 7, 2, 7])
         np.testing.assert_array_equal(form.ties, [1, 1, 0, 1, 2])
         assert form.ard
         # One group is one lengthscale.
-        assert not make_form("matern32", True, 3, groups=[1, 1, 1]).ard
+        assert not form_of("matern32", True, 3, groups=[1, 1, 1]).ard
 
     @pytest.mark.parametrize(
         "name", ["matern", "gausian", "", "matern12+", "matern12*", "matern12 gaussian", "auto+gaussian"]

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from lmgp import GPRegressor, learn
 from lmgp.data import Rows
 from lmgp.learning import periods
-from lmgp.learning.forms import make_form
 from lmgp.learning.periods import CANDIDATES, likely_periods, with_periods
 from lmgp.learning.space import Space, Units
+from tests.learning.conftest import form_of
 
 Floats = NDArray[np.float64]
 
@@ -88,7 +88,7 @@ class TestStarts:
         t, y = months()
         rows = centred(t[:, None], y)
         for name, n_times in (("gaussian", 1), ("gaussian*periodic", CANDIDATES), ("periodic+periodic", 12)):
-            space = Space(make_form(name, False, 1), Units.of(rows, True))
+            space = Space(form_of(name, False, 1), Units.of(rows, True))
             starts = list(with_periods([space.median, space.median + 0.1], space, rows))
             assert len(starts) == 2 * n_times
             at = np.flatnonzero(space.kinds == "period")

@@ -10,11 +10,12 @@ from lmgp import GaussianKernel, MaternKernel
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning import scoring
-from lmgp.learning.forms import declared_free, make_form
+from lmgp.learning.forms import declared_free
 from lmgp.learning.scoring import Climb, ExactObjective, Point, VecchiaObjective
 from lmgp.learning.space import LEAST_NOISE, LEAST_SCALE, Space, Units
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.student import Student
+from tests.learning.conftest import form_of
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +59,7 @@ def best_by_scipy(rows: Rows, space: Space, starts: list[Floats]) -> float:
 @pytest.mark.parametrize("name", TRUTHS)
 def test_finds_the_optimum_of_the_exact_likelihood(name: str) -> None:
     rows = drawn(TRUTHS[name])
-    space = Space(make_form(name, "+" not in name, 2), Units.of(rows, True))
+    space = Space(form_of(name, "+" not in name, 2), Units.of(rows, True))
     objective = exact(rows, space)
     start = space.median + np.linspace(-0.5, 0.5, len(space.median))
     found = climb(objective, start, steps=40, tolerance=0.01)
@@ -74,7 +75,7 @@ def test_finds_the_optimum_of_the_exact_likelihood(name: str) -> None:
 @pytest.mark.parametrize("name", TRUTHS)
 def test_of_all_positions_and_neighbours_it_is_the_same_optimum(name: str) -> None:
     rows = drawn(TRUTHS[name], 40)
-    space = Space(make_form(name, False, 2), Units.of(rows, True))
+    space = Space(form_of(name, False, 2), Units.of(rows, True))
     sample = VecchiaObjective(VecchiaLikelihood(rows, 40, 39, np.random.default_rng(0)), space)
     first = climb(sample, space.median, steps=40, tolerance=1e-3)
     second = climb(exact(rows, space), space.median, steps=40, tolerance=1e-3)
@@ -104,7 +105,7 @@ def test_targets_without_noise_end_at_the_floor() -> None:
     X = rng.uniform(-2.0, 2.0, (60, 2))
     y = np.sin(X[:, 0]) * X[:, 1]
     rows = Rows(X, y - y.mean())
-    space = Space(make_form("gaussian", False, 2), Units.of(rows, True))
+    space = Space(form_of("gaussian", False, 2), Units.of(rows, True))
     found = climb(exact(rows, space), space.median, steps=60, tolerance=0.05)
     assert np.isfinite(found.value)
     assert np.isfinite(found.free).all()
@@ -118,7 +119,7 @@ def test_under_a_t_the_least_noise_is_larger(tails: bool) -> None:
     X = rng.uniform(-2.0, 2.0, (120, 2))
     y = np.sin(X[:, 0]) * X[:, 1] + (rng.uniform(size=120) < 0.1) * rng.normal(size=120)
     rows = Rows(X, y - y.mean())
-    space = Space(make_form("gaussian", False, 2), Units.of(rows, True))
+    space = Space(form_of("gaussian", False, 2), Units.of(rows, True))
     objective = VecchiaObjective(VecchiaLikelihood(rows, 120, 30, np.random.default_rng(0)), space, tails)
     begun = Climb(objective, space.median)
     assert np.isfinite(objective.degrees) == tails
@@ -131,7 +132,7 @@ def test_under_a_t_the_least_noise_is_larger(tails: bool) -> None:
 def test_errors_are_normal_unless_tails_are_asked_for() -> None:
     rows = drawn(TRUTHS["gaussian"])
     outliers = rows.with_targets(rows.Y + 5.0 * (np.arange(len(rows)) % 10 == 0)[:, None])
-    space = Space(make_form("gaussian", True, 2), Units.of(outliers, True))
+    space = Space(form_of("gaussian", True, 2), Units.of(outliers, True))
     for tails in ((), (False,), (True,)):
         likelihood = VecchiaLikelihood(outliers, len(rows), 20, np.random.default_rng(0))
         objective = VecchiaObjective(likelihood, space, *tails)
@@ -143,7 +144,7 @@ def test_below_the_least_noise_of_a_t_errors_have_none() -> None:
     rng = np.random.default_rng(1)
     X = rng.uniform(-2.0, 2.0, (120, 2))
     rows = Rows(X, rng.standard_t(2.0, 120))
-    space = Space(make_form("gaussian", False, 2), Units.of(rows, True))
+    space = Space(form_of("gaussian", False, 2), Units.of(rows, True))
     objective = VecchiaObjective(VecchiaLikelihood(rows, 120, 30, np.random.default_rng(0)), space, True)
     for noise, finite in ((2.0 * LEAST_SCALE, True), (0.5 * LEAST_SCALE, False)):
         small = (space.kinds == "noise") | (space.kinds == "variance")
@@ -154,7 +155,7 @@ def test_below_the_least_noise_of_a_t_errors_have_none() -> None:
 
 def test_steps_are_counted_and_said() -> None:
     rows = drawn(TRUTHS["gaussian"])
-    space = Space(make_form("gaussian", True, 2), Units.of(rows, True))
+    space = Space(form_of("gaussian", True, 2), Units.of(rows, True))
     cut_off = climb(exact(rows, space), space.median - 2.0, steps=1, tolerance=1e-3)
     assert not cut_off.converged
     far = climb(exact(rows, space), space.median - 2.0, steps=60, tolerance=1e-3)
@@ -164,7 +165,7 @@ def test_steps_are_counted_and_said() -> None:
 
 def test_some_steps_at_a_time_are_the_same_steps() -> None:
     rows = drawn(TRUTHS["matern12+gaussian"])
-    space = Space(make_form("matern12+gaussian", True, 2), Units.of(rows, True))
+    space = Space(form_of("matern12+gaussian", True, 2), Units.of(rows, True))
     whole = climb(exact(rows, space), space.median, steps=6, tolerance=1e-3)
     parts = Climb(exact(rows, space), space.median)
     values = []
@@ -177,7 +178,7 @@ def test_some_steps_at_a_time_are_the_same_steps() -> None:
 
 def test_at_an_optimum_it_stays_and_has_converged() -> None:
     rows = drawn(TRUTHS["gaussian"])
-    space = Space(make_form("gaussian", True, 2), Units.of(rows, True))
+    space = Space(form_of("gaussian", True, 2), Units.of(rows, True))
     best = climb(exact(rows, space), space.median, steps=60, tolerance=1e-4)
     again = Climb(exact(rows, space), best.free)
     assert again.go_on(5, 0.01 / 90) is again
@@ -189,7 +190,7 @@ def test_at_an_optimum_it_stays_and_has_converged() -> None:
 
 def test_only_where_a_step_starts_is_the_information_asked_for() -> None:
     rows = drawn(TRUTHS["matern12+gaussian"], 60, noise=1e-4)
-    space = Space(make_form("matern12+gaussian", True, 2), Units.of(rows, True))
+    space = Space(form_of("matern12+gaussian", True, 2), Units.of(rows, True))
     objective, values, asked = exact(rows, space), [], []
 
     class Counted:
@@ -215,7 +216,7 @@ def test_only_where_a_step_starts_is_the_information_asked_for() -> None:
 
 def test_never_ends_below_its_start() -> None:
     rows = drawn(TRUTHS["matern12"])
-    space = Space(make_form("matern52", True, 2), Units.of(rows, True))
+    space = Space(form_of("matern52", True, 2), Units.of(rows, True))
     objective = exact(rows, space)
     for seed in range(5):
         start = np.clip(space.median + np.random.default_rng(seed).normal(scale=3.0, size=4), *space.bounds.T)
@@ -421,7 +422,7 @@ class TestSteps:
 
 def test_an_exact_line_has_no_neighbours() -> None:
     rows = drawn(TRUTHS["gaussian"], 30)
-    objective = ExactObjective(rows, Space(make_form("gaussian", False, 2), Units.of(rows, True)))
+    objective = ExactObjective(rows, Space(form_of("gaussian", False, 2), Units.of(rows, True)))
     assert (objective.name, objective.n_neighbors, objective.n_rows) == ("exact", 0, 30)
     assert objective.standard_error(np.zeros(30)) == 0.0
     objective.start_at(np.zeros(3))
@@ -432,7 +433,7 @@ def test_information_without_neighbours_is_that_of_dense_algebra() -> None:
     rows = drawn(TRUTHS["gaussian"], 40)
     two = Rows(rows.X, np.column_stack((rows.Y, rows.Y[::-1])))
     for of, n_targets in ((rows, 1), (two, 2)):
-        space = Space(make_form("gaussian", False, 2), Units.of(of, True))
+        space = Space(form_of("gaussian", False, 2), Units.of(of, True))
         free, step = space.median + 0.2, 1e-5
 
         def covariance(free: Floats, space: Space = space, of: Rows = of) -> Floats:
@@ -451,7 +452,7 @@ def test_where_float64_has_no_factor_the_value_is_none_and_the_climb_goes_around
     X = np.zeros((6, 1))
     X[:3] = 1.0
     rows = Rows(X, np.arange(6.0) - 2.5)
-    space = Space(make_form("gaussian", False, 1), Units.of(rows, True), 1e-300)
+    space = Space(form_of("gaussian", False, 1), Units.of(rows, True), 1e-300)
     objective = ExactObjective(rows, space)
     at = objective(space.median)
     assert np.isnan(at.value)
@@ -466,7 +467,7 @@ def test_the_evidence_of_a_quadratic_likelihood_is_its_integral_over_the_prior(
     # At the optimum of one prior, for that prior and for others; of rows that count several times, a power of it.
     rows = drawn(TRUTHS["gaussian"])
     spaces = [
-        Space(make_form("matern12+matern52", True, 2), Units.of(rows, True), own_deviation=own)
+        Space(form_of("matern12+matern52", True, 2), Units.of(rows, True), own_deviation=own)
         for own in (1.0, own_deviation)
     ]
     rng, k = np.random.default_rng(0), len(spaces[0].bounds)

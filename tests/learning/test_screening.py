@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 
 from lmgp import learn
 from lmgp.data import Rows
-from lmgp.learning.forms import make_form
 from lmgp.learning.screening import NUMBERS, screened
 from lmgp.learning.search import Search
 from lmgp.learning.space import Space, Units
+from tests.learning.conftest import form_of
 
 Floats = NDArray[np.float64]
 INFORMATIVE = [3, 17, 30]
@@ -31,7 +31,7 @@ def rows_of(d: int, y: Floats | None = None) -> Rows:
 def screening_of(
     rows: Rows, *, name: str = "matern12+gaussian", ard: bool = True, groups: list[int] | None = None, n_rows: int = 200
 ) -> tuple[tuple[Space, Floats, int | None], Space]:
-    space = Space(make_form(name, ard, rows.X.shape[1], groups), Units.of(rows, True, groups))
+    space = Space(form_of(name, ard, rows.X.shape[1], groups), Units.of(rows, True, groups))
     return screened([rows], space, space.median, n_rows), space
 
 
@@ -118,7 +118,7 @@ def test_columns_that_say_something_beside_others_are_found() -> None:
     y = 3.0 * np.sin(3.0 * X[:, 0]) + 4.0 * X[:, 1] ** 2 + 0.5 * np.sin(4.0 * X[:, 2:5].sum(axis=1))
     y += 0.1 * rng.normal(size=1000)
     rows = Rows(X, y - y.mean())
-    space = Space(make_form("matern52", True, 120, None), Units.of(rows, True, None))
+    space = Space(form_of("matern52", True, 120, None), Units.of(rows, True, None))
     optimum = Search(rows, space.units, None, True, 0).optimum(space.form)
     assert set(range(5)) <= set(own_columns(optimum.space, 120))
 

@@ -10,8 +10,9 @@ from scipy.stats import multivariate_normal
 from lmgp import GaussianKernel, LinearKernel, MaternKernel, PeriodicKernel, RationalQuadraticKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError
-from lmgp.learning.forms import declared_free, make_form
+from lmgp.learning.forms import declared_free
 from lmgp.learning.space import LEAST_NOISE, Space, Units, parameter_units
+from tests.learning.conftest import form_of
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +27,7 @@ def rows(n: int = 60) -> Rows:
 
 
 def space(name: str = "matern12+gaussian", ard: bool = True, standardize: bool = True, **given: float) -> Space:
-    return Space(make_form(name, ard, 3), Units.of(rows(), standardize), **given)
+    return Space(form_of(name, ard, 3), Units.of(rows(), standardize), **given)
 
 
 class TestUnits:
@@ -67,7 +68,7 @@ class TestUnits:
     def test_equal_rows_have_no_lengthscale_but_a_noise(self) -> None:
         units = Units.of(Rows(np.ones((5, 2)), np.arange(5.0)), standardize=True)
         with pytest.raises(InputError, match="All rows of X are the same"):
-            Space(make_form("gaussian", True, 2), units)
+            Space(form_of("gaussian", True, 2), units)
         assert Space(declared_free(GaussianKernel()), units).kinds.tolist() == ["noise"]
 
 
@@ -77,16 +78,16 @@ def test_what_the_parameters_of_a_kernel_are_measured_in() -> None:
     )
     units, kinds, labels = parameter_units(kernel + LinearKernel(), np.array([1.0, 100.0]), 9.0)
     assert len(units) == len(kinds) == len((kernel + LinearKernel()).theta) == 8
-    # Two lengthscales and a variance in units of y²; a lengthscale, a factor and alpha; a lengthscale; a slope's.
-    expected = ["lengthscale", "lengthscale", "variance", "lengthscale", "factor", "other", "lengthscale", "variance"]
+    # Two lengthscales and a variance in units of y²; of a second factor one of each, and alpha; a lengthscale; a slope.
+    expected = ["lengthscale", "lengthscale", "variance", "lengthscale", "variance", "other", "lengthscale", "variance"]
     assert kinds == expected
     np.testing.assert_array_equal(labels, [(0, 0), (0, 1), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0)])
-    np.testing.assert_allclose(units, [1.0, 100.0, 9.0, 50.5, 1.0, 1.0, 50.5, 9.0 / 50.5**2])
+    np.testing.assert_allclose(units, [1.0, 100.0, 9.0, 50.5, 9.0, 1.0, 50.5, 9.0 / 50.5**2])
     some = MaternKernel([1.0, 1.0]).on([2, 0]) * PeriodicKernel(3.0).on(1) + GaussianKernel().on(2) * LinearKernel()
     units, kinds, labels = parameter_units(some, np.array([1.0, 100.0, 7.0]), 9.0)
-    assert kinds[2:6] == ["variance", "period", "other", "factor"]
+    assert kinds[2:6] == ["variance", "period", "other", "variance"]
     np.testing.assert_array_equal(labels[:4, 1], [2, 0, 2, 1])
-    np.testing.assert_allclose(units, [7.0, 1.0, 9.0, 100.0, 1.0, 1.0, 7.0, 9.0, 36.0**-2.0])
+    np.testing.assert_allclose(units, [7.0, 1.0, 9.0, 100.0, 1.0, 9.0, 7.0, 9.0, 9.0 * 36.0**-2.0])
 
 
 class TestCoordinates:
@@ -212,7 +213,7 @@ class TestPriors:
     def test_does_not_depend_on_the_units_of_the_rows(self) -> None:
         given = rows()
         other = Rows(given.X * [1e3, 1.0, 1e-6], 40.0 * given.Y[:, 0])
-        one, two = space(), Space(make_form("matern12+gaussian", True, 3), Units.of(other, True))
+        one, two = space(), Space(form_of("matern12+gaussian", True, 3), Units.of(other, True))
         np.testing.assert_allclose(two.median, one.median)
         np.testing.assert_allclose(two.bounds, one.bounds, atol=1e-9)
         assert isinstance(two.kernel(two.median).left, MaternKernel)

@@ -1,7 +1,9 @@
 """Rows in leaves, against a search through all rows."""
 
 import pickle
+from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 
@@ -31,7 +33,6 @@ def test_the_nearest_rows_are_those_of_a_full_search(n: int, d: int) -> None:
     points = np.concatenate((rows[:4], rng.normal(size=(6, d)), rng.normal(size=(2, d)) + 50.0))
     leaves = Leaves.of(rows)
     np.testing.assert_array_equal(rows, kept)
-    np.testing.assert_array_equal(leaves.rows, kept)
     for k in {1, min(n, 7), min(n, 300)}:
         distances, found = leaves.query(points, np.arange(1, k + 1))
         for point, own, near in zip(points, distances, found, strict=True):
@@ -97,11 +98,16 @@ def test_which_of_equal_rows_are_found_does_not_depend_on_their_order() -> None:
     assert not np.array_equal(by_number, found)  # so that the test could fail
 
 
-def test_leaves_of_an_earlier_version_are_read() -> None:
-    rows = np.random.default_rng(5).normal(size=(300, 4))
-    leaves = object.__new__(Leaves)
-    leaves.__setstate__({"rows": rows})
-    np.testing.assert_array_equal(leaves.query(rows[:9], np.arange(1, 2))[1][:, 0], np.arange(9))
+@pytest.mark.parametrize("mode", [None, "r"])
+def test_leaves_of_a_file_are_the_same(mode: str | None, tmp_path: Path) -> None:
+    rows = np.random.default_rng(5).integers(0, 4, (3 * LEAF * BRANCH + 5, 4)) * np.array([1.0, 3.0, 2.0, 1.0])
+    leaves = Leaves.of(rows)
+    joblib.dump(leaves, tmp_path / "leaves")
+    again = joblib.load(tmp_path / "leaves", mmap_mode=mode)
+    for name, value in vars(leaves).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+    for one, other in zip(leaves.query(rows[:9], np.arange(1, 9)), again.query(rows[:9], np.arange(1, 9)), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("d", [1, 4])

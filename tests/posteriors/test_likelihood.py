@@ -132,7 +132,7 @@ def test_equals_gpytorch(name: str) -> None:
 
 
 @pytest.mark.parametrize("n", [3, 400])
-def test_a_covariance_that_has_no_factor_but_by_chance_is_an_error_and_nothing_is_added(n: int) -> None:
+def test_a_covariance_that_has_no_factor_but_by_chance_has_no_value_and_nothing_is_added(n: int) -> None:
     # At one place: a covariance of ones.
     data, kernel = Rows(np.zeros((n, 1)), np.random.default_rng(0).normal(size=n)), GaussianKernel(1.0)
     likelihood, rounding = ExactLikelihood(data), n * ROUNDING
@@ -143,8 +143,7 @@ def test_a_covariance_that_has_no_factor_but_by_chance_is_an_error_and_nothing_i
 
     assert np.isfinite(at(4.0 * rounding)).all()
     for noise in (0.25 * rounding, 1e-30):
-        with pytest.raises(NumericalError, match="no Cholesky factor in float64"):
-            at(noise)
+        assert np.isnan(at(noise)).all()
 
 
 def test_noise_that_a_correction_would_drown_is_an_error_that_names_what_works() -> None:

@@ -10,7 +10,7 @@ from lmgp.recipes import Exact, Local, Nearest
 from lmgp.selection.candidates import Candidate, Problem
 from lmgp.selection.methods import EXACT, NEAREST_ROWS
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import Selection, select
+from lmgp.selection.search import RecipeTrial, Selection, select
 
 NOISE, VARIANCE, TOLERANCE = 0.5, 1.5, 1e-3
 N_PROBES = 100
@@ -34,11 +34,12 @@ class Bench:
         """
         self.divergence[method, size] = kl if callable(kl) else lambda X: np.full(len(X), kl)
         recipe = {NEAREST_ROWS: Nearest(), EXACT: Exact()}.get(method, Local(TaylorFeatures()))
-        return Candidate(method, size, recipe, seconds, trial)
+        line = RecipeTrial(method, size, getattr(recipe, "threshold", None), "fitc", np.inf, 0.0, 0, seconds, 0.0)
+        return Candidate(recipe, line._replace(kl=0.0) if method == EXACT else line, trial)
 
     def build(self, candidate: Candidate) -> "Made":
-        self.built.append((candidate.method, candidate.size))
-        return Made(self.divergence[candidate.method, candidate.size])
+        self.built.append(candidate.trial[:2])
+        return Made(self.divergence[candidate.trial[:2]])
 
     def select(self, candidates: list[Candidate], tolerance: float = TOLERANCE) -> tuple[Candidate, Selection]:
         problem = Problem(self.probes.rest, GaussianKernel(), NOISE, tolerance, 77)

@@ -11,17 +11,12 @@ from lmgp.data import Rows
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.placement import cover
-from lmgp.selection.candidates import TRIED, Allowed, Candidate, Problem, candidates, max_centroids
+from lmgp.selection.candidates import TRIED, Candidate, Problem, candidates, max_centroids
 from lmgp.selection.methods import SPECTRAL
 
 KERNEL = GaussianKernel(1.0, 1.0)
 LOCAL = ("local_taylor", "local_taylor_energy", "local_maclaurin_tensor_srht")
-OPEN = Allowed((*TRIED, *LOCAL), max_features=256)
 ROWS_ONLY = ("nearest_rows", "exact")
-# The global solve is taken at once, or not at all: see tests/estimators/test_chosen_modes.py.
-SEARCHED = tuple(name for name in OPEN.methods if name != SPECTRAL)
-FEATURES = tuple(name for name in SEARCHED if name not in (*ROWS_ONLY, "residual"))
-FEATURES_ONLY = replace(OPEN, methods=FEATURES)
 SHARE = 1e-6
 N_PROBES = 50
 
@@ -31,13 +26,21 @@ def draw(n: int = 400, d: int = 2, extent: float = 8.0) -> Rows:
     return Rows(rng.uniform(0.0, extent, (n, d)), rng.normal(size=n))
 
 
+# What is allowed, for any rows.
+OPEN = Problem(draw(1), KERNEL, 0.1, 1e-3, 1000, methods=(*TRIED, *LOCAL), max_features=256)
+# The global solve is taken at once, or not at all: see tests/estimators/test_chosen_modes.py.
+SEARCHED = tuple(name for name in OPEN.methods if name != SPECTRAL)
+FEATURES = tuple(name for name in SEARCHED if name not in (*ROWS_ONLY, "residual"))
+FEATURES_ONLY = replace(OPEN, methods=FEATURES)
+
+
 def listed(
-    rows: Rows, allowed: Allowed = OPEN, n_predict: int = 1000, share: float = SHARE, kernel: Kernel = KERNEL
+    rows: Rows, allowed: Problem = OPEN, n_predict: int = 1000, share: float = SHARE, kernel: Kernel = KERNEL
 ) -> list[Candidate]:
     limit = max_centroids(*rows.X.shape)
     tried = {"n_tried": max(1, len(rows) // 2), "n_probes": N_PROBES, "reach": share}
-    problem = Problem(rows, kernel, 0.1, 1e-3, n_predict, **tried)
-    return candidates(allowed, problem, lambda threshold: cover(rows, kernel, threshold, limit))
+    problem = replace(allowed, rows=rows, kernel=kernel, n_predict=n_predict, **tried)
+    return candidates(problem, lambda threshold: cover(rows, kernel, threshold, limit))
 
 
 def threshold_of(candidate: Candidate) -> float | None:
@@ -50,7 +53,7 @@ def features_of(candidate: Candidate) -> KernelMap | None:
 
 def seconds(found: list[Candidate], method: str, threshold: float | None = None) -> dict[int, float]:
     return {
-        candidate.size: candidate.seconds
+        candidate.trial.n_features: candidate.trial.seconds
         for candidate in found
-        if (candidate.method, threshold_of(candidate)) == (method, threshold)
+        if (candidate.trial.method, threshold_of(candidate)) == (method, threshold)
     }

@@ -18,7 +18,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.posteriors import costs
 from lmgp.recipes import Exact, Local, Nearest, Residual, Weights
 from lmgp.selection import candidates
-from lmgp.selection.candidates import NAMES, THRESHOLDS, TRIED, checked_methods, max_centroids, sizes
+from lmgp.selection.candidates import NAMES, THRESHOLDS, TRIED, Problem, checked_methods, max_centroids, sizes
 from lmgp.selection.methods import SPECTRAL
 from tests.selection.machine import (
     FEATURES,
@@ -55,45 +55,47 @@ class TestSizes:
     @pytest.mark.parametrize("largest", [2, 31, 100, 700])
     def test_no_candidate_has_more_columns_or_rows_than_allowed(self, largest: int) -> None:
         """But for the exact GP, which has all rows."""
-        found = [one for one in (listed(draw(), replace(OPEN, max_features=largest))) if one.method != "exact"]
-        assert max(candidate.size for candidate in found) == largest or largest > 400
+        found = [one for one in (listed(draw(), replace(OPEN, max_features=largest))) if one.trial.method != "exact"]
+        assert max(candidate.trial.n_features for candidate in found) == largest or largest > 400
         for candidate in found:
-            assert candidate.size <= largest
+            assert candidate.trial.n_features <= largest
             assert getattr(candidate.recipe, "n_neighbors", 0) <= largest
             if features_of(candidate) is not None:
-                assert features_of(candidate).n_features == candidate.size
+                assert features_of(candidate).n_features == candidate.trial.n_features
 
 
 class TestWhatIsAllowed:
     def test_everything(self) -> None:
         found = listed(draw(), replace(OPEN, max_features=512))
-        assert {candidate.method for candidate in found} == {
+        assert {candidate.trial.method for candidate in found} == {
             "global_taylor", "global_taylor_energy", "orf", "nystroem", "local_taylor", "local_taylor_energy",
             "local_maclaurin_tensor_srht", "residual", "nearest_rows", "exact",
         }  # fmt: skip
-        assert {threshold_of(candidate) for candidate in found if candidate.method.startswith("local_")} == {
+        assert {threshold_of(candidate) for candidate in found if candidate.trial.method.startswith("local_")} == {
             4.0,
             2.0,
             1.0,
             0.5,
             0.25,
         }
-        assert {threshold_of(candidate) for candidate in found if not candidate.method.startswith("local_")} == {None}
+        assert {threshold_of(candidate) for candidate in found if not candidate.trial.method.startswith("local_")} == {
+            None
+        }
 
     def test_features_only(self) -> None:
         found = listed(draw(), FEATURES_ONLY)
-        assert {candidate.method for candidate in found} == set(FEATURES)
+        assert {candidate.trial.method for candidate in found} == set(FEATURES)
         assert all(features_of(candidate) is not None for candidate in found)
 
     def test_residuals_are_of_one_map_and_of_two_numbers_of_rows(self) -> None:
         found = listed(draw(2000), replace(OPEN, methods=("residual",), max_features=2048))
-        assert [(one.size, one.recipe.n_neighbors) for one in found] == [(1024, 64), (1024, 128)]
+        assert [(one.trial.n_features, one.recipe.n_neighbors) for one in found] == [(1024, 64), (1024, 128)]
         (one,) = listed(draw(40), replace(OPEN, methods=("residual",)))
-        assert (one.size, one.recipe.n_neighbors) == (40, 40)
+        assert (one.trial.n_features, one.recipe.n_neighbors) == (40, 40)
 
     def test_rows_only(self) -> None:
         found = listed(draw(), replace(OPEN, methods=ROWS_ONLY, max_features=512))
-        assert {candidate.method for candidate in found} == set(ROWS_ONLY)
+        assert {candidate.trial.method for candidate in found} == set(ROWS_ONLY)
         assert [candidate.recipe for candidate in found] == [
             *(Nearest(k, 4.0, precision="float32") for k in (32, 128)),
             Exact(4.0),
@@ -109,12 +111,12 @@ class TestWhatIsAllowed:
     @pytest.mark.parametrize("method", [name for name in NAMES if name != SPECTRAL])
     @pytest.mark.parametrize("n", [10, 200])
     def test_one_method(self, method: str, n: int) -> None:
-        assert {candidate.method for candidate in (listed(draw(n), replace(OPEN, methods=(method,))))} == {method}
+        assert {candidate.trial.method for candidate in (listed(draw(n), replace(OPEN, methods=(method,))))} == {method}
 
     @pytest.mark.parametrize("method", ["local_taylor_energy", "global_taylor_energy"])
     def test_of_one_column_an_index_set_can_be_named(self, method: str) -> None:
         found = listed(draw(d=1), replace(OPEN, methods=(method,)))
-        assert {candidate.method for candidate in (found)} == {method}
+        assert {candidate.trial.method for candidate in (found)} == {method}
 
 
 class TestExact:
@@ -123,7 +125,7 @@ class TestExact:
     def test_all_rows_are_a_candidate_where_these_are_few(self, n: int, methods: tuple[str, ...]) -> None:
         found = listed(draw(n), replace(OPEN, methods=methods))
         assert list(seconds(found, "exact")) == [n]
-        (exact,) = (candidate for candidate in (found) if candidate.method == "exact")
+        (exact,) = (candidate for candidate in (found) if candidate.trial.method == "exact")
         assert isinstance(exact.recipe, Exact)
 
     def test_more_rows_than_columns_allowed_too(self) -> None:
@@ -131,14 +133,18 @@ class TestExact:
 
     def test_takes_no_search_where_it_is_quick(self) -> None:
         """n²(n/3 + n_predict) multiplications, as many as 2,500 rows need for as many predictions."""
-        assert candidates.exact_seconds(30, 5) == 900 * (10 + 5) / candidates.QUICK
-        assert OPEN.needs_no_search(2400, 2400)
-        assert not OPEN.needs_no_search(2600, 2600)
-        assert OPEN.needs_no_search(3500, 10)
-        assert not OPEN.needs_no_search(100, 10**7)
-        assert not replace(OPEN, methods=FEATURES).needs_no_search(10, 10)
-        assert replace(OPEN, methods=("exact",)).needs_no_search(10_000, 10**7)
-        assert not replace(OPEN, methods=("exact",), max_memory_gib=1e-3).needs_no_search(10_000, 10)
+
+        def of(n_rows: int, n_predict: int, **allowed: object) -> Problem:
+            return replace(OPEN, n_streamed=n_rows, n_predict=n_predict, **allowed)
+
+        assert of(30, 5).exact_seconds == 900 * (10 + 5) / candidates.QUICK
+        assert of(2400, 2400).needs_no_search
+        assert not of(2600, 2600).needs_no_search
+        assert of(3500, 10).needs_no_search
+        assert not of(100, 10**7).needs_no_search
+        assert not of(10, 10, methods=FEATURES).needs_no_search
+        assert of(10_000, 10**7, methods=("exact",)).needs_no_search
+        assert not of(10_000, 10, methods=("exact",), max_memory_gib=1e-3).needs_no_search
 
     def test_by_hand(self) -> None:
         found = seconds(listed(draw(400), n_predict=7), "exact")
@@ -201,13 +207,19 @@ class TestKernels:
     )
     def test_that_are_no_sums_of_gaussians(self, kernel: Kernel) -> None:
         found = listed(draw(), replace(OPEN, max_features=512), kernel=kernel)
-        assert {candidate.method for candidate in found} == {"orf", "nystroem", "residual", "nearest_rows", "exact"}
+        assert {candidate.trial.method for candidate in found} == {
+            "orf",
+            "nystroem",
+            "residual",
+            "nearest_rows",
+            "exact",
+        }
         assert {threshold_of(candidate) for candidate in found} == {None}
 
     def test_sums_of_gaussians_allow_every_method(self) -> None:
         kernel = GaussianKernel(1.0, 0.5) + GaussianKernel(3.0, 0.5)
         found = listed(draw(), replace(OPEN, max_features=512), kernel=kernel)
-        assert {candidate.method for candidate in found} == set(SEARCHED)
+        assert {candidate.trial.method for candidate in found} == set(SEARCHED)
 
     def test_one_that_no_method_can_serve_is_refused(self) -> None:
         with pytest.raises(InputError, match=r"None of methods=\['local_taylor'\] can serve MaternKernel"):
@@ -219,8 +231,8 @@ class TestMemory:
         """Three D × D matrices, or two of all rows."""
         allowed = replace(OPEN, max_features=512, max_memory_gib=3 * 8 * 150**2 / 2**30)
         found = listed(draw(), allowed)
-        assert max(candidate.size for candidate in found if features_of(candidate) is not None) == 128
-        assert "exact" not in {candidate.method for candidate in found}
+        assert max(candidate.trial.n_features for candidate in found if features_of(candidate) is not None) == 128
+        assert "exact" not in {candidate.trial.method for candidate in found}
 
     def test_nothing_fits(self) -> None:
         with pytest.raises(InputError, match=r"max_memory_gib=1e-08\. Allow more of these"):
@@ -231,12 +243,12 @@ class TestMemory:
         """10,000 × (1,024 + 256) numbers: 0.095 GiB."""
         allowed = replace(OPEN, methods=("residual", "orf"), max_features=2048, max_memory_gib=gib)
         found = listed(draw(10_000), allowed)
-        assert len([one for one in found if one.method == "residual"]) == n_found
+        assert len([one for one in found if one.trial.method == "residual"]) == n_found
 
 
 def test_the_price_of_localized_maps_counts_the_rows_within_reach() -> None:
     rows = draw(300)
-    found = [one for one in listed(rows) if one.method == "local_taylor" and threshold_of(one) == 1.0]
+    found = [one for one in listed(rows) if one.trial.method == "local_taylor" and threshold_of(one) == 1.0]
     assert len(found) == 2
     centroids = farthest_point_clustering(rows.X, 1.0)
     distances = cdist(centroids, rows.X)
@@ -246,7 +258,7 @@ def test_the_price_of_localized_maps_counts_the_rows_within_reach() -> None:
         share = float(np.mean(distances <= reach))
         assert 0.0 < share < 1.0
         expected = one.recipe.cost(300, 2, 1000, KERNEL, n_centroids=len(centroids), share=share)
-        assert one.seconds == pytest.approx(expected.seconds, rel=0.05)
+        assert one.trial.seconds == pytest.approx(expected.seconds, rel=0.05)
 
 
 class TestNames:
@@ -270,5 +282,5 @@ class TestNames:
             checked_methods(["xyz"])
 
     def test_at_least_one_is_needed(self) -> None:
-        with pytest.raises(InputError, match="methods is empty"):
+        with pytest.raises(InputError, match=r"methods=\[\] leaves nothing to choose from\. Leave it out, or name one"):
             checked_methods([])

@@ -16,7 +16,7 @@ from lmgp.posteriors import costs
 from lmgp.posteriors.costs import PASSES, REFERENCE, TRIANGULAR, Cost
 from lmgp.recipes import Exact, Iterative
 from lmgp.selection import probes, search
-from lmgp.selection.candidates import Allowed, Candidate
+from lmgp.selection.candidates import Candidate
 from tests.selection.machine import (
     FEATURES_ONLY,
     KERNEL,
@@ -101,7 +101,10 @@ class TestSeconds:
 
     def test_grow_with_the_rows_to_predict(self) -> None:
         few, many = (
-            [(one.method, one.size, threshold_of(one), one.seconds) for one in self.flat(n_predict)]
+            [
+                (one.trial.method, one.trial.n_features, threshold_of(one), one.trial.seconds)
+                for one in self.flat(n_predict)
+            ]
             for n_predict in (1000, 100_000)
         )
         assert [line[:3] for line in few] == [line[:3] for line in many]
@@ -132,14 +135,17 @@ class TestSeconds:
         few = self.ROWS.take(slice(None, None, 2))
         methods = ("orf", "nystroem", "global_taylor", "residual", *ROWS_ONLY)  # without centroids
         found, probes = (
-            {(one.method, one.size, getattr(one.recipe, "n_neighbors", None)): one for one in listed(rows, allowed, n)}
+            {
+                (one.trial.method, one.trial.n_features, getattr(one.recipe, "n_neighbors", None)): one
+                for one in listed(rows, allowed, n)
+            }
             for allowed in [replace(OPEN, methods=methods)]
             for rows, n in ((self.ROWS, 10**5), (few, N_PROBES))
         )
         common = found.keys() & probes.keys()
         assert {method for method, *_ in common} == {"orf", "nystroem", "global_taylor", "nearest_rows"}
         for key in common:
-            assert found[key].trial_seconds == pytest.approx(probes[key].seconds)
+            assert found[key].trial_cost == pytest.approx(probes[key].trial.seconds)
 
     def test_only_models_from_which_a_row_is_predicted_are_solved(self) -> None:
         found = [seconds(listed(self.ROWS, FEATURES_ONLY, n), "local_taylor", 0.25)[256] for n in (1, 2, 10**4, 10**5)]
@@ -159,12 +165,12 @@ class TestSeconds:
     def test_what_takes_long_is_left_out_but_for_the_cheapest(self) -> None:
         """Longer than 20 s, and than 256 nearest rows."""
         rows = draw(3000, d=4)
-        found = listed(rows, Allowed(methods=("nearest_rows", "orf")), n_predict=10**6)
-        assert max(candidate.size for candidate in found if candidate.method == "nearest_rows") == 128
-        found = listed(rows, Allowed(methods=("nearest_rows",)), n_predict=3000)
-        assert max(candidate.size for candidate in found) > 256
+        found = listed(rows, replace(OPEN, methods=("nearest_rows", "orf"), max_features=2048), n_predict=10**6)
+        assert max(candidate.trial.n_features for candidate in found if candidate.trial.method == "nearest_rows") == 128
+        found = listed(rows, replace(OPEN, methods=("nearest_rows",), max_features=2048), n_predict=3000)
+        assert max(candidate.trial.n_features for candidate in found) > 256
         found = listed(rows, replace(OPEN, methods=("exact",)), n_predict=10**7)
-        assert [candidate.method for candidate in found] == ["exact"]
+        assert [candidate.trial.method for candidate in found] == ["exact"]
 
     def test_landmarks_are_drawn_first(self) -> None:
         """The exact factor of their covariance, their weighing, and a system and entries for each row."""

@@ -15,7 +15,7 @@ from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.recipes import Exact, Nearest, Recipe, Weights
 from lmgp.selection import choose
 from lmgp.selection import nearest as of_nearest
-from lmgp.selection.candidates import NEIGHBOURS, Allowed, Problem
+from lmgp.selection.candidates import NEIGHBOURS, Problem
 from lmgp.selection.methods import EXACT, NEAREST_ROWS
 from lmgp.selection.nearest import FEW, densities, gain_over_nearest, number_of_rows
 from lmgp.selection.search import Selection
@@ -186,9 +186,9 @@ def chosen(
     if gain is not None:
         monkeypatch.setattr(choose, "gain_over_nearest", lambda *_: gain)
     kernel = MaternKernel(1.0, 1.0, smoothness=0.5)
-    of_rows = replace(problem(draw(1500, 0.0), kernel), **of_problem)
-    allowed = Allowed(methods=("nystroem", "orf", "residual", NEAREST_ROWS), max_features=256)
-    return choose.choose(allowed, of_rows, np.random.default_rng(0))[:2]
+    allowed = {"methods": ("nystroem", "orf", "residual", NEAREST_ROWS), "max_features": 256}
+    of_rows = replace(problem(draw(1500, 0.0), kernel), **allowed, **of_problem)
+    return choose.choose(of_rows, np.random.default_rng(0))[:2]
 
 
 def test_where_fewer_rows_predict_better_no_other_model_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ class TestWithinTheTolerance:
             bench.candidate("cheap", 32, 1.0, 1e-1),
         ]
         choice, selection = bench.select(given)
-        assert (choice.method, choice.size) == ("cheap", 64)
+        assert (choice.trial.method, choice.trial.n_features) == ("cheap", 64)
         assert bench.built == [("cheap", 32), ("bad", 32), ("cheap", 64)]
         assert [trial.chosen for trial in selection] == [False, False, True]
         assert selection.chosen.kl == pytest.approx(9e-4, rel=1e-9)
@@ -36,7 +36,7 @@ class TestWithinTheTolerance:
     def test_the_tolerance_decides(self, tolerance: float, size: int) -> None:
         bench = Bench()
         given = [bench.candidate("a", 32, 1.0, 0.125), bench.candidate("a", 64, 2.0, 0.0)]
-        assert bench.select(given, tolerance)[0].size == size
+        assert bench.select(given, tolerance)[0].trial.n_features == size
 
     @pytest.mark.parametrize(("tolerance", "size"), [(0.59, 64), (0.61, 32)])
     def test_two_standard_errors_are_added(self, tolerance: float, size: int) -> None:
@@ -44,7 +44,7 @@ class TestWithinTheTolerance:
         # Of mean 0.5 and standard deviation 0.5: of 100 probes, with a standard error of 0.05.
         given = [bench.candidate("a", 32, 1.0, lambda X: X % 2), bench.candidate("a", 64, 2.0, 0.0)]
         choice, selection = bench.select(given, tolerance)
-        assert choice.size == size
+        assert choice.trial.n_features == size
         assert (selection[0].kl, selection[0].spread) == pytest.approx((0.5, 0.05))
 
     def test_the_exact_process_needs_no_trial(self) -> None:
@@ -55,7 +55,7 @@ class TestWithinTheTolerance:
             bench.candidate(EXACT, 700, 3.0, 1e9),
         ]
         choice, selection = bench.select(given)
-        assert (choice.method, choice.size) == (EXACT, 700)
+        assert (choice.trial.method, choice.trial.n_features) == (EXACT, 700)
         assert bench.built == [(NEAREST_ROWS, 32)]
         assert selection.chosen[4:9] == (0.0, 0.0, 0, 3.0, 0.0)
         assert str(selection).splitlines()[2].split()[:6] == ["*", EXACT, "700", "-", "fitc", "-"]
@@ -77,7 +77,7 @@ class TestSecondsOfTheTrials:
             bench.candidate("long", 32, 2.0, 0.0, trial=2.0 * TRIALS),
             bench.candidate(NEAREST_ROWS, 32, 3.0, 0.0, trial=0.1),
         ]
-        assert bench.select(given)[0].method == NEAREST_ROWS
+        assert bench.select(given)[0].trial.method == NEAREST_ROWS
         assert ("long", 32) not in bench.built
 
 
@@ -88,7 +88,7 @@ class TestNoneWithinTheTolerance:
         # The nearest has a divergence of 0.5 with a standard error of 0.05.
         given = [bench.candidate("a", 32, 1.0, cheaper), bench.candidate("a", 64, 2.0, lambda X: X % 2)]
         choice, selection = bench.select(given, 0.03)
-        assert choice.size == size
+        assert choice.trial.n_features == size
         assert [trial.n_probes for trial in selection] == [N_PROBES] * 2
 
     def test_the_nearest_is_taken(self) -> None:
@@ -96,7 +96,7 @@ class TestNoneWithinTheTolerance:
         given = [bench.candidate(name, 32, seconds, kl) for name, seconds, kl in
                  (("a", 1.0, 0.5), ("b", 2.0, 0.1), ("c", 3.0, 0.7))]  # fmt: skip
         choice, selection = bench.select(given)
-        assert choice.method == "b"
+        assert choice.trial.method == "b"
         assert selection.chosen.kl == pytest.approx(0.1)
         assert sum(trial.chosen for trial in selection) == 1
 
@@ -108,7 +108,7 @@ def test_a_candidate_without_a_factor_in_float64_is_not_taken() -> None:
     bench = Bench()
     given = [bench.candidate("a", 32, 1.0, refused), bench.candidate("b", 32, 2.0, 0.5)]
     choice, selection = bench.select(given)
-    assert choice.method == "b"
+    assert choice.trial.method == "b"
     assert [trial.kl for trial in selection] == [math.inf, pytest.approx(0.5)]
     assert Selection.from_json(selection.to_json()) == selection
 
@@ -139,10 +139,10 @@ def test_of_real_models_what_is_written_is_true(
         """Within the fit, so that random maps are drawn as they were."""
         choice, selection = select(problem, probes, listed, build)
         names = "threshold", "n_neighbors"
-        tried = {(one.method, one.size, *(getattr(one.recipe, name, None) for name in names)): one for one in listed}
+        tried = {(*one.trial[:2], *(getattr(one.recipe, name, None) for name in names)): one for one in listed}
         for trial in selection:
             candidate = tried[trial.method, trial.n_features, trial.threshold, trial.n_neighbors]
-            assert trial.seconds == candidate.seconds
+            assert trial.seconds == candidate.trial.seconds
             if trial.method == EXACT:
                 continue
             mean, variance = build(candidate).predict(probes.X)

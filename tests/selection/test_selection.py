@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from lmgp.recipes import Exact
-from lmgp.selection.candidates import Candidate, Problem
+from lmgp.recipes import Exact, Spectral
+from lmgp.selection.candidates import Problem
 from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.search import RecipeTrial, Selection, at_once
 from tests.selection.machine import KERNEL, draw
@@ -60,13 +60,14 @@ def test_how_far_off_the_tolerance_it_is() -> None:
 
 
 def test_without_a_search_there_is_one_line() -> None:
-    selection = at_once(Problem(draw(90), KERNEL, 0.1, 1e-3, 5), Candidate(EXACT, 90, Exact(), 0.0), 0.0)
+    problem = Problem(draw(90), KERNEL, 0.1, 1e-3, 5)
+    selection = at_once(problem, problem.candidate(EXACT, 90, Exact()))
     assert [(trial.method, trial.n_features, trial.kl) for trial in selection] == [(EXACT, 90, 0.0)]
     assert selection.chosen is selection[0]
     assert selection.shortfall is None
     assert "So few rows need no search." in str(selection)
     assert selection.reference_seconds == 0.0
-    by_modes = at_once(Problem(draw(90), KERNEL, 0.1, 1e-3, 5), Candidate(SPECTRAL, 90, Exact(), 0.0), 1e-5)
+    by_modes = at_once(problem, problem.candidate(SPECTRAL, 90, Spectral()))
     assert "Its own estimate of its error needs no search." in str(by_modes)
     assert Selection.from_json(selection.to_json()) == selection
 
