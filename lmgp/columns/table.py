@@ -34,16 +34,6 @@ Rotate = bool | Sequence[int | str]
 KINDS = "number", "log", "asinh", "category", "date"
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How the columns of a table are to be read; see `lmgp.GPRegressor`."""
-
-    columns: "Mapping[Any, str] | Columns | None" = None
-    missing: Missing = "auto"
-    metric: Metric = None
-    rotate: Rotate = False
-
-
 @dataclass(frozen=True, eq=False)
 class Columns:
     """What all columns of a table become. Printed, it is a table.
@@ -69,13 +59,21 @@ class Columns:
     crs: str | None = None
 
     @classmethod
-    def of(cls, X: Any, reading: Reading) -> "Columns | None":
+    def of(
+        cls,
+        X: Any,
+        given: Mapping[Any, str] | None = None,
+        missing: Missing = "auto",
+        metric: Metric = None,
+        rotate: Rotate = False,
+    ) -> Self | None:
         """Look at the columns of training rows.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-        reading : Reading
+        given, missing, metric, rotate : optional
+            How they are to be read: `columns`, `missing`, `metric` and `rotate` of `lmgp.GPRegressor`.
 
         Returns
         -------
@@ -92,22 +90,17 @@ class Columns:
         ColumnWarning
             If a column of categories has one level, and where values are missing unless this was allowed.
         """
-        given = {} if reading.columns is None else reading.columns
-        if isinstance(given, Columns):
-            return given
-        plain = not given and reading.metric is None and reading.rotate is False
+        plain = not given and metric is None and rotate is False
         table, crs = without_geometry(X) if has_geometry(X) else (X, None)
         frame = None if plain and _has_numbers_alone(table) else _frame(table)
         if frame is None:
             return None
         n_inputs = frame.shape[1]
         names = tuple(map(str, frame.columns)) if hasattr(table, "columns") else None
-        kinds = _given_kinds(given, names, n_inputs)
-        columns = [
-            _column(frame.iloc[:, j], label(frame, "X", j), kinds.get(j), reading.missing) for j in range(n_inputs)
-        ]
-        metric: Metric = "sphere" if crs is not None and crs.is_geographic else reading.metric
-        found = cls(*_with_place(columns, names, metric, reading.rotate), names or _unnamed(n_inputs))
+        kinds = _given_kinds(given or {}, names, n_inputs)
+        columns = [_column(frame.iloc[:, j], label(frame, "X", j), kinds.get(j), missing) for j in range(n_inputs)]
+        metric = "sphere" if crs is not None and crs.is_geographic else metric
+        found = cls(*_with_place(columns, names, metric, rotate), names or _unnamed(n_inputs))
         if crs is not None:
             found = replace(found, crs=crs.to_string())
         elif table is not X and metric != "sphere" and np.all(np.abs(X.total_bounds) <= (180.0, 90.0, 180.0, 90.0)):
@@ -118,10 +111,10 @@ class Columns:
             )
         if found.is_plain and not given and table is X:
             return None
-        found._tell(frame, columns, reading.missing)
+        found._tell(frame, columns, missing)
         if found.is_numeric or not found._of_numbers:
             return found
-        return found.with_gaps(np.column_stack([found._read(frame, j) for j in range(n_inputs)]))
+        return found.with_gaps(found._read(frame))
 
     @staticmethod
     def _tell(frame: Any, columns: Sequence[Column], missing: Missing) -> None:
@@ -149,9 +142,10 @@ class Columns:
         return cls(*_with_place([Numbers()] * n_inputs, named, metric, False), named or _unnamed(n_inputs))
 
     @property
-    def pairs(self) -> list[tuple[tuple[int, ...], Column]]:
-        """What columns become, each with the columns of the table."""
-        return list(zip(self.index, self.kinds, strict=True))
+    def parts(self) -> list[tuple[tuple[int, ...], Column, slice]]:
+        """What columns become: the columns of the table, their kind, and its coordinates."""
+        ends = list(accumulate((one.n_coordinates for one in self.kinds), initial=0))
+        return list(zip(self.index, self.kinds, map(slice, ends, ends[1:]), strict=True))
 
     @property
     def is_numeric(self) -> bool:
@@ -166,7 +160,7 @@ class Columns:
     @property
     def _of_numbers(self) -> dict[int, Numbers]:
         """The columns of numbers."""
-        return {index[0]: one for index, one in self.pairs if isinstance(one, Numbers)}
+        return {index[0]: one for index, one, _ in self.parts if isinstance(one, Numbers)}
 
     @property
     def as_they_are(self) -> list[int]:
@@ -218,7 +212,7 @@ class Columns:
         named = frame is X and self.names != _unnamed(len(self.names))
         if frame is None or frame.shape[1] != len(self.names) or (named and tuple(map(str, X.columns)) != self.names):
             return check(X)
-        values = np.column_stack([self._read(frame, j) for j in range(frame.shape[1])])
+        values = self._read(frame)
         gaps = np.isnan(values)
         if missing == "error" and gaps.any():
             raise _lacking(int(gaps[:, j := int(gaps.any(axis=0).argmax())].sum()), len(gaps), label(frame, "X", j))
@@ -234,17 +228,17 @@ class Columns:
         checked = check(type(frame)(numbers, frame.index, frame.columns) if frame is X else numbers)
         return np.where(gaps, np.nan, checked)
 
-    def _read(self, frame: Any, j: int) -> Floats:
-        """Return the values of a column of a table."""
-        (one,) = (one for index, one in self.pairs if j in index)
-        return one.read(frame.iloc[:, j], label(frame, "X", j))
+    def _read(self, frame: Any) -> Floats:
+        """Return the values of all columns of a table."""
+        kinds = {j: one for index, one, _ in self.parts for j in index}
+        return np.column_stack([kinds[j].read(frame.iloc[:, j], label(frame, "X", j)) for j in range(len(kinds))])
 
     def coordinates(self, values: Floats) -> Floats:
         """Return what a kernel sees of values of shape (n, d), shape (n, k)."""
         if self.is_plain:
             return values
         scaled, deviations = self._filled(values)
-        return np.hstack([one.coordinates(scaled[:, index], deviations[:, index]) for index, one in self.pairs])
+        return np.hstack([one.coordinates(scaled[:, index], deviations[:, index]) for index, one, _ in self.parts])
 
     def _filled(self, values: Floats) -> tuple[Floats, Floats]:
         """Return values with numbers on their scales, missing ones by expectation, and the deviations of these."""
@@ -261,22 +255,20 @@ class Columns:
         if self.is_plain:
             return coordinates
         values = np.empty((len(coordinates), len(self.names)))
-        parts = np.split(coordinates, self._ends[:-1], axis=1)
-        for index, one, part in zip(self.index, self.kinds, parts, strict=True):
-            values[:, index] = one.values(part)
+        for index, one, span in self.parts:
+            values[:, index] = one.values(coordinates[:, span])
         return values
 
     def names_of(self, *kinds: type[Column]) -> set[str]:
         """Return the names of the columns of some kinds."""
-        return {self.names[j] for index, one in self.pairs if isinstance(one, kinds) for j in index}
+        return {self.names[j] for index, one, _ in self.parts if isinstance(one, kinds) for j in index}
 
     @property
     def unknown_effects(self) -> list[tuple[int, int, int]]:
         """The kinds whose effects are to be estimated, with the first coordinate of each and its number of levels."""
-        starts = self._starts
         return [
-            (place, starts[place], one.n_levels)
-            for place, one in enumerate(self.kinds)
+            (place, span.start, one.n_levels)
+            for place, (_, one, span) in enumerate(self.parts)
             if isinstance(one, ManyCategories) and not one.means
         ]
 
@@ -290,7 +282,7 @@ class Columns:
             return self
         kinds = tuple(
             replace(one, scale=scales[index[0]]) if isinstance(one, Numbers) and index[0] in scales else one
-            for index, one in self.pairs
+            for index, one, _ in self.parts
         )
         changed = replace(self, kinds=kinds)
         return changed if self.gaps is None else changed.with_gaps(values)
@@ -308,19 +300,11 @@ class Columns:
         known = replace(column, means=tuple(means.tolist()), deviations=tuple(deviations.tolist()))
         return self.with_kind(place, known)
 
-    @property
-    def _ends(self) -> list[int]:
-        return list(accumulate(one.n_coordinates for one in self.kinds))
-
-    @property
-    def _starts(self) -> list[int]:
-        return [0, *self._ends[:-1]]
-
     def slopes(self, columns: Iterable[int]) -> Indices:
         """Say which coordinates have the slopes of some columns in a trend, in their order; categories have none."""
         of = {
-            j: [start + coordinate for coordinate in coordinates]
-            for index, one, start in zip(self.index, self.kinds, self._starts, strict=True)
+            j: [span.start + coordinate for coordinate in coordinates]
+            for index, one, span in self.parts
             for j, coordinates in zip(index, one.slopes, strict=True)
         }
         return np.array(list(dict.fromkeys(place for j in columns for place in of[int(j)])), dtype=np.intp)
@@ -343,7 +327,9 @@ class Columns:
     @property
     def coordinate_names(self) -> tuple[str, ...]:
         """The names of all coordinates."""
-        return tuple(name for index, one in self.pairs for name in one.coordinate_names([self.names[j] for j in index]))
+        return tuple(
+            name for index, one, _ in self.parts for name in one.coordinate_names([self.names[j] for j in index])
+        )
 
     @property
     def groups(self) -> NDArray[np.intp]:
@@ -355,9 +341,9 @@ class Columns:
     def labels(self) -> list[Label]:
         """What tables call the coordinates that share a lengthscale."""
         labels = []
-        for index, one, start in zip(self.index, self.kinds, self._starts, strict=True):
+        for index, one, span in self.parts:
             for group, of_group in enumerate(one.labels([self.names[j] for j in index])):
-                columns = tuple((start + np.flatnonzero(np.array(one.groups) == group)).tolist())
+                columns = tuple((span.start + np.flatnonzero(np.array(one.groups) == group)).tolist())
                 labels.append(of_group._replace(columns=columns, inputs=index))
         return labels
 

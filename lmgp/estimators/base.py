@@ -791,7 +791,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                 f"noise='robust' weights the rows of one target; got {rows.n_targets}. Use MultiTargetGPRegressor, "
                 "which fits each by its own, or noise='auto'."
             )
-        if self._one_lengthscale():
+        # One learned lengthscale serves all columns as they come; what chooses learns in their standard deviations.
+        if not (self._chooses or self.ard or isinstance(self.kernel, Kernel)):
             cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
             warn_of_scales(rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.")
 
@@ -844,10 +845,6 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         """Return the names of the columns that the kernel sees, if they have names."""
         named, table = getattr(self, "feature_names_in_", None), self._table
         return named if table.is_plain else table.coordinate_names
-
-    def _one_lengthscale(self) -> bool:
-        """Say whether one learned lengthscale serves all columns as they come."""
-        return not isinstance(self.kernel, Kernel) and not self.ard
 
     def _given_kernel(self, n_inputs: int) -> Kernel:
         """Return the kernel that was given, with the indices of columns that it names."""
@@ -1232,7 +1229,9 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                 f"threshold must be one number, or one a row, shape ({len(mean)},); got shape {limits.shape}. For "
                 "several thresholds ask once for each."
             )
-        return exceedance(mean - limits, scale, degrees)
+        # Without any uncertainty the value is the mean.
+        certain = np.where(mean > limits, np.inf, -np.inf)
+        return student_t.cdf(np.divide(mean - limits, scale, out=certain, where=scale > 0.0), degrees)
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
@@ -1393,13 +1392,6 @@ def checked_probabilities(quantile: ArrayLike) -> Floats:
             "9 of 10 observations do not exceed give 0.9."
         )
     return levels
-
-
-def exceedance(above: Floats, scale: Floats, degrees: Floats | float = np.inf) -> Floats:
-    """Return the probability of a value above zero, of t distributions around means."""
-    # Without any uncertainty the value is the mean.
-    certain = np.where(above > 0.0, np.inf, -np.inf)
-    return student_t.cdf(np.divide(above, scale, out=certain, where=scale > 0.0), degrees)
 
 
 def check_draws(n_samples: Any) -> None:

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from lmgp.columns.adapted import adapted
-from lmgp.columns.table import Columns, Missing, Reading, Rotate
+from lmgp.columns.table import Columns, Missing, Rotate
 from lmgp.data import Floats, Rows, column_scales, generator, refuse_other_columns
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import InputError, NoEstimateError, ToleranceWarning, warn
@@ -213,7 +213,7 @@ class GPRegressor(AdditiveGaussianProcess):
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
         "methods": ["array-like", None],
         "trend": [StrOptions({"auto", "constant", "linear"}), "array-like"],
-        "columns": [Mapping, Columns, None],
+        "columns": [Mapping, None],
         "missing": [StrOptions({"auto", "impute", "error"})],
         "metric": [StrOptions({"sphere"}), None],
         "rotate": ["boolean", "array-like"],
@@ -241,7 +241,7 @@ class GPRegressor(AdditiveGaussianProcess):
     methods: Sequence[str] | None = None
     kernel: Wanted = "auto"
     trend: TrendColumns | Literal["auto"] = "auto"
-    columns: Mapping[Any, str] | Columns | None = None
+    columns: Mapping[Any, str] | None = None
     missing: Missing = "auto"
     metric: Metric = None
     rotate: Rotate = False
@@ -306,8 +306,7 @@ class GPRegressor(AdditiveGaussianProcess):
         if reset:
             self.__dict__.pop("_fitted", None)  # which says what columns were
             rotate = bool(self.rotate) if np.ndim(self.rotate) == 0 else list(self.rotate)  # type: ignore[arg-type]
-            reading = Reading(self.columns, self.missing, self.metric, rotate)
-            self._columns_read = Columns.of(X, reading)
+            self._columns_read = Columns.of(X, self.columns, self.missing, self.metric, rotate)
         read, targets = super()._read_pair, list[Floats]()
 
         def inputs(table: Any) -> Floats:
@@ -320,8 +319,6 @@ class GPRegressor(AdditiveGaussianProcess):
         return values, targets[0]
 
     def _adapted(self, rows: Rows) -> Rows:
-        if isinstance(self.columns, Columns):  # of another model, which has decided
-            return rows
         settings, learns = self._settings(rows.X.shape[1], CONSTANT_TREND), not isinstance(self.kernel, Kernel)
         straight = None if isinstance(self.trend, str) and self.trend == "auto" else self._trend_inputs()
         columns, rows = adapted(self._table, rows, settings, learns, () if straight is None else straight)
@@ -338,10 +335,6 @@ class GPRegressor(AdditiveGaussianProcess):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
         return tags
-
-    def _one_lengthscale(self) -> bool:
-        # What is named is learned from columns in their standard deviations: any scales will do.
-        return False
 
     def _chosen(
         self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator

@@ -24,7 +24,7 @@ from lmgp.recipes import AdditiveRecipe
 from lmgp.sums.kept import ONE_START
 from lmgp.sums.partitions import Partitions, fit_to_partitions, partitions_of, source_or_partitions, sums_of_partitions
 from lmgp.sums.sample import Sample
-from lmgp.sums.stream import StreamFit, checked_chunk, reading
+from lmgp.sums.stream import StreamFit, reading, used
 from lmgp.utils.fitted import digest
 from lmgp.utils.progress import shown
 
@@ -234,10 +234,7 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
             self._fitted = self._fitted.with_more(rows)
         else:
             for place, chunk in reading(source, bool(verbose), type(self).__name__):
-                some = checked_chunk(self, chunk, place)
-                if some is not None:
-                    with place.named():
-                        self._fitted = self._fitted.with_more(some)
+                self._fitted = used(self, chunk, place, self._fitted.with_more) or self._fitted
         return self
 
     def forget(

@@ -400,7 +400,7 @@ class TaylorFeatures(SeriesMap):
     def summed(self, chunks: Iterable[Rows], source: Source, n_targets: int, by: Arithmetic = USUAL) -> Statistics:
         """Sum the statistics of rows: by way of their moments, where that is less work."""
         plan = vars(self).get("moments_")
-        if plan is None or not by.usual:
+        if plan is None or by != USUAL:
             return super().summed(chunks, source, n_targets, by)
         moments = plan.sums(float(self.component_.variance), n_targets)
         total, far = Statistics(source, moments, TargetSums.zeros(n_targets)), []

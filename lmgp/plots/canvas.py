@@ -164,7 +164,7 @@ def as_numbers(model: Any, X: Any) -> tuple[Any, list[int]]:
     """
     columns = columns_of(model)
     table = columns.table(X) if columns is not None else without_geometry(X)[0] if has_geometry(X) else X
-    dates = {} if columns is None else {j: one for (j, *_), one in columns.pairs if isinstance(one, Dates)}
+    dates = {} if columns is None else {j: one for (j, *_), one, _ in columns.parts if isinstance(one, Dates)}
     if dates and hasattr(table, "iloc"):
         table = table.copy()
         for j, one in dates.items():

@@ -8,7 +8,7 @@ from functools import partial, reduce
 from itertools import accumulate
 from numbers import Real
 from operator import add
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -19,7 +19,7 @@ from lmgp.errors import ClusterError, InputError, LmgpError
 from lmgp.io.sources import Chunk, RowSource, default_chunk_rows, source_of
 from lmgp.neighbours.lattice import union
 from lmgp.sums.sample import SAMPLE_ROWS, Sample
-from lmgp.sums.stream import FITTED, Place, checked_chunk
+from lmgp.sums.stream import FITTED, Made, Place, used
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import unchanged_on_failure
 from lmgp.utils.parallel import single_threaded
@@ -29,8 +29,6 @@ from lmgp.utils.progress import counted
 SPLIT_EVERY = 8
 
 ROLES = ("X", "y", "sample_weight", "noise_variances")
-
-Made = TypeVar("Made")
 
 # What is made of the rows of a partition, from its number, the number of rows before it, and its rows; None of no rows.
 Task = Callable[[int, int | None, Chunk], Made | None]
@@ -348,11 +346,7 @@ def made_of_rows(
                 )
     if not lengths["X"]:
         return None
-    rows = checked_chunk(model, chunk._replace(X=unnamed(model, chunk.X)), place)
-    if rows is None:
-        return None
-    with place.named():
-        return make(number, rows)
+    return used(model, chunk._replace(X=unnamed(model, chunk.X)), place, partial(make, number))
 
 
 def _sampled(number: int, rows: Rows, noise_variance: float | None, size: int = SAMPLE_ROWS, of: int = 0) -> Sample:
@@ -362,22 +356,18 @@ def _sampled(number: int, rows: Rows, noise_variance: float | None, size: int = 
     return sample
 
 
-def _summed(fit: Any, number: int, rows: Rows) -> Any:
-    """Return the sums over the rows of a partition, for a fitted state without rows."""
+def _summed(fit: Any, size: int | None, number: int, rows: Rows) -> tuple[Any, Sample | None]:
+    """Return the sums over the rows of a partition, for a fitted state without rows, and a sample if it has a size."""
+    sample = None if size is None else _sampled(number, rows, fit.noise_variance, size, of=1)
     rows = fit.checked(rows)
-    size = max(default_chunk_rows(rows.X.shape[1]), fit.sums.least_rows)
-    parts = (rows.take(slice(start, start + size)) for start in range(0, len(rows), size))
-    return reduce(add, map(fit.sums.of, parts))
+    step = max(default_chunk_rows(rows.X.shape[1]), fit.sums.least_rows)
+    parts = (rows.take(slice(start, start + step)) for start in range(0, len(rows), step))
+    return reduce(add, map(fit.sums.of, parts)), sample
 
 
-def _summed_and_sampled(fit: Any, size: int, number: int, rows: Rows) -> tuple[Any, Sample]:
-    """Return the sums over the rows of a partition, and a sample of them."""
-    return _summed(fit, number, rows), _sampled(number, rows, fit.noise_variance, size, of=1)
-
-
-def _both(one: tuple[Any, Sample], other: tuple[Any, Sample]) -> tuple[Any, Sample]:
-    """Merge the sums and the samples of two partitions."""
-    return one[0] + other[0], one[1].merge(other[1])
+def _both(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Merge the sums of two partitions, and their samples where there are some."""
+    return one[0] + other[0], None if one[1] is None else one[1].merge(other[1])
 
 
 def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool, center: Any) -> None:
@@ -416,13 +406,10 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
                 f"{name}, centroids" if verbose else None,
             )
             fit = replace(fit, sums=fit.sums.covering(places))
-        make: Any = partial(_summed, fit.summing())
-        of_noise, merge = model._sample_of_noise(), add
-        if of_noise is not None:
-            make, merge = partial(_summed_and_sampled, fit.summing(), of_noise.size), _both
-        sums = source.reduced(partial(made_of_rows, bare, make), merge, client, name if verbose else None)
-        if of_noise is not None and sums is not None:
-            sums, of_noise = sums
+        of_noise = model._sample_of_noise()
+        make = partial(_summed, fit.summing(), None if of_noise is None else of_noise.size)
+        found = source.reduced(partial(made_of_rows, bare, make), _both, client, name if verbose else None)
+        sums, of_noise = found or (None, None)
         n_rows = 0 if sums is None else sums.n_rows
         if n_rows < 2:
             raise InputError(f"At least 2 rows of positive weight are needed to fit a model; there are {n_rows}.")
@@ -439,8 +426,8 @@ def sums_of_partitions(model: Any, source: Partitions, client: Any = None, verbo
     """
     fit, bare = model._state().summing(), _bare(model, source, reset=False)
     bare._fitted = fit  # which says what columns are
-    task = partial(made_of_rows, bare, partial(_summed, fit))
-    sums = source.reduced(task, add, client, type(model).__name__ if verbose else None)
+    task = partial(made_of_rows, bare, partial(_summed, fit, None))
+    sums, _ = source.reduced(task, _both, client, type(model).__name__ if verbose else None) or (None, None)
     if sums is None:
         raise InputError("There are no rows of positive weight in any partition; give at least one.")
     return sums

@@ -4,11 +4,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from itertools import islice, tee
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
@@ -21,6 +22,8 @@ from lmgp.saving.output import check_place
 from lmgp.sums.sample import Sample
 from lmgp.utils.fitted import unchanged_on_failure
 from lmgp.utils.progress import counted
+
+Made = TypeVar("Made")
 
 # What a model knows of the columns of its rows.
 COLUMNS = ("n_features_in_", "feature_names_in_")
@@ -112,8 +115,8 @@ def reading(
             bar.update(n)
 
 
-def checked_chunk(model: Any, chunk: Chunk, place: Place) -> Rows | None:
-    """Check a chunk, and return its rows of positive weight; None if it has no such row.
+def used(model: Any, chunk: Chunk, place: Place, use: Callable[[Rows], Made]) -> Made | None:
+    """Check a chunk, and return what a function makes of its rows of positive weight; None if it has no such row.
 
     Raises
     ------
@@ -122,7 +125,8 @@ def checked_chunk(model: Any, chunk: Chunk, place: Place) -> Rows | None:
     """
     with place.named(chunk):
         rows: Rows = model._rows_of(chunk)
-    return rows if len(rows) else None
+    with place.named():
+        return use(rows) if len(rows) else None
 
 
 def first_bad_row(chunk: Iterable[Any]) -> int | None:
@@ -167,7 +171,7 @@ class StreamFit:
     n_chunks, n_rows : int
         That the present pass has finished.
     mark : str
-        A digest of all of these chunks, each chained to that of the one before it.
+        A digest of those of these chunks that have rows, each chained to that of the one before it.
     """
 
     def __init__(
@@ -250,7 +254,7 @@ class StreamFit:
         chunks, again = tee(self.source.chunks())
         # A model is not made of one row.
         for place, chunk in reading(self.source, False, "", chunks, looks=True):
-            self._use(place, chunk, self._sample)
+            used(self.model, chunk, place, partial(self._sample, chunk))
             if len(sample.keys) > 1:
                 break
         return again
@@ -261,37 +265,34 @@ class StreamFit:
         self.sample = None
         # Where all rows are, sums can see of chunks that are read again.
         self.covered = not (self.fit.sums.covers and self.source.again)
-        self._begin_pass()
         if self.source.again:
             self._write()
 
     def _cover(self) -> None:
         """Let the sums see where all rows are."""
         self._pass(f"{self.name}, centroids", "looked at", self._see, looks=True)
-        self._begin_pass()
         self.covered = True
 
-    def _sample(self, rows: Rows) -> None:
+    def _sample(self, chunk: Chunk, rows: Rows) -> None:
         assert self.sample is not None  # until the model is frozen
+        if self.sample.rows is None:
+            self.sample.target_names = named_targets(chunk.y, np.asarray(chunk.y))
         self.sample.add(rows, self.model.noise_variance)
 
-    def _see(self, rows: Rows) -> None:
+    def _see(self, _: Chunk, rows: Rows) -> None:
         sums = self.fit.sums
         self.fit = replace(self.fit, sums=sums.covering(sums.places(rows)))
 
-    def _sum(self, rows: Rows) -> None:
+    def _sum(self, _: Chunk, rows: Rows) -> None:
         self.fit = replace(self.fit, sums=self.fit.known_sums.added(self.fit.checked(rows)))
         if self.of_noise is not None:
             self.of_noise.add(rows, self.fit.noise_variance)
-
-    def _begin_pass(self) -> None:
-        self.n_chunks, self.n_rows, self.mark = 0, 0, ""
 
     def _pass(
         self,
         title: str,
         where: str,
-        use: Callable[[Rows], None],
+        use: Callable[[Chunk, Rows], None],
         chunks: Iterator[Chunk] | None = None,
         *,
         looks: bool = False,
@@ -299,19 +300,12 @@ class StreamFit:
         """Use the rows of the chunks that are left; say of one that cannot be used where those before it are."""
         try:
             for place, chunk in self._remaining(title, chunks, looks):
-                self._use(place, chunk, use)
+                used(self.model, chunk, place, partial(use, chunk))
                 self._done(place, chunk)
         except StreamError as error:
             ended = "" if str(error).endswith(".") else "."
             raise StreamError(f"{error}{ended} {self._kept(where)}", error.chunk, error.row) from error.__cause__
-
-    def _use(self, place: Place, chunk: Chunk, use: Callable[[Rows], None]) -> None:
-        rows = checked_chunk(self.model, chunk, place)
-        if rows is not None:
-            if self.sample is not None and self.sample.rows is None:
-                self.sample.target_names = named_targets(chunk.y, np.asarray(chunk.y))
-            with place.named():
-                use(rows)
+        self.n_chunks, self.n_rows, self.mark = 0, 0, ""
 
     def _keep(self, before: dict[str, Any]) -> None:
         """Leave the model of the chunks that are finished, or what was there before."""
@@ -332,7 +326,7 @@ class StreamFit:
             return reading(source, self.verbose, title, chunks, looks=looks)
         again, mark = source.chunks(), ""
         for chunk in islice(again, self.n_chunks):
-            mark = _mark(chunk, mark)
+            mark = _mark(chunk, mark) if len(chunk.X) else mark
         if mark != self.mark:
             raise ModelFileError(
                 f"{self.path} is a checkpoint of another stream: the first {self.n_chunks:,} chunks of this one are "
@@ -341,11 +335,9 @@ class StreamFit:
         return reading(source, self.verbose, title, again, self.n_chunks, self.n_rows, looks=looks)
 
     def _done(self, place: Place, chunk: Chunk) -> None:
-        skipped = place.chunk - self.n_chunks
         self.n_chunks, self.n_rows = place.chunk + 1, (place.first or 0) + place.n
         if self.path is not None:
-            for one in (*[None] * skipped, chunk):
-                self.mark = _mark(one, self.mark)
+            self.mark = _mark(chunk, self.mark)
             self._write()
 
     def _write(self) -> None:
@@ -363,8 +355,6 @@ class StreamFit:
         return f"{told} Mend the chunk, and fit again; with checkpoint= a fit goes on where it ended."
 
 
-def _mark(chunk: Chunk | None, before: str) -> str:
-    """Return a digest of a chunk and of the mark of all chunks before it; all chunks without rows have the same."""
-    empty = chunk is None or len(chunk.X) == 0
-    parts = None if chunk is None or empty else [None if part is None else np.asarray(part) for part in chunk]
-    return str(joblib.hash((before, parts)))
+def _mark(chunk: Chunk, before: str) -> str:
+    """Return a digest of a chunk and of the mark of all chunks before it."""
+    return str(joblib.hash((before, [None if part is None else np.asarray(part) for part in chunk])))

@@ -60,11 +60,6 @@ class Arithmetic:
     precision: Precision = "float64"
 
     @property
-    def usual(self) -> bool:
-        """Whether this is BLAS in float64."""
-        return self.device is None and self.precision == "float64"
-
-    @property
     def dtype(self) -> "torch.dtype":
         """The precision of columns."""
         return torch.float32 if self.precision == "float32" else torch.float64

@@ -10,7 +10,7 @@ import pytest
 from lmgp import GaussianKernel, GPRegressor, MaternKernel, load
 from lmgp.columns.adapted import ColumnTrials, has_heavy_tails, with_likely_scales
 from lmgp.columns.numbers import AsinhScale
-from lmgp.columns.table import Columns, Reading
+from lmgp.columns.table import Columns
 from lmgp.data import Rows
 from lmgp.errors import InputError, OutlierWarning
 from lmgp.learning.engine import Settings, learn_rows
@@ -174,7 +174,7 @@ def test_gaps_are_marked_where_that_is_likelier(share: float, n_columns: int, ma
     X, y = gappy(share, n_columns)
     model = GPRegressor(missing="impute", **LEARNED).fit(X, y)
     assert ("and marked" in str(model.columns_)) is marked
-    columns = Columns.of(X, Reading(missing="impute"))
+    columns = Columns.of(X, missing="impute")
     assert columns is not None
     values = columns.checked(X, np.asarray)
     likelihoods = [

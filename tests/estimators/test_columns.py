@@ -14,7 +14,7 @@ from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, load
 from lmgp.columns.categories import MOST_LEVELS
 from lmgp.columns.effects import N_FOLDS, effects
 from lmgp.columns.gaps import Gaps
-from lmgp.columns.table import Columns, Reading
+from lmgp.columns.table import Columns
 from lmgp.errors import ColumnWarning, InputError
 from lmgp.estimators import MultiTargetGPRegressor
 from lmgp.learning.forms import WITH_CATEGORIES
@@ -33,7 +33,7 @@ def table(n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def read(X: Any, **given: Any) -> Columns:
-    found = Columns.of(X, Reading(given or None, "impute"))
+    found = Columns.of(X, given or None, "impute")
     assert found is not None
     return found
 
@@ -523,6 +523,6 @@ def test_missing_values_are_refused_at_predict_where_they_are_at_fit() -> None:
 
 
 def test_texts_with_a_word_that_is_no_finite_number_are_categories() -> None:
-    columns = Columns.of(pd.DataFrame({"c": ["red", "blue", "nan"] * 4}), Reading())
+    columns = Columns.of(pd.DataFrame({"c": ["red", "blue", "nan"] * 4}))
     assert columns is not None
     assert columns.kinds[0].levels == ("blue", "nan", "red")
