@@ -423,3 +423,14 @@ def test_sums_and_products_within_others_keep_their_columns(kernel: Any) -> None
     X = np.random.default_rng(0).normal(size=(6, 2))
     found = to_gpytorch(kernel)(torch.from_numpy(X)).to_dense().detach().numpy()
     np.testing.assert_allclose(found, kernel(X), rtol=1e-10)
+
+
+def test_a_model_of_noise_variances_is_taken_over_with_all_that_is_given() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 9.0, (300, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300)
+    y[::20] += 20.0
+    noise = np.full(300, 0.01)
+    exact = ExactGPRegressor(GaussianKernel(1.0), 0.01).fit(X, y, noise_variances=noise)
+    taken = from_gpytorch(to_gpytorch(exact), GPRegressor())
+    np.testing.assert_allclose(taken.predict(X[:20]), exact.predict(X[:20]), rtol=1e-6, atol=1e-8)

@@ -279,3 +279,14 @@ def test_cells_of_degrees_weigh_by_the_cosine_of_the_latitude() -> None:
     inside = pd.DataFrame({"lon": [-2.5, -2.5, 2.5, 2.5], "lat": [65.0, 75.0] * 2})
     expected = np.average(model.predict(inside), weights=np.cos(np.radians(inside["lat"])))
     np.testing.assert_allclose(cells["mean"].sel(lon=0.0, lat=70.0), expected)
+
+
+def test_booleans_are_values_of_an_axis_and_std_is_given_where_asked_for() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.uniform(size=40), "y": rng.uniform(size=40), "new": rng.uniform(size=40) < 0.5})
+    model = GPRegressor(**GIVEN, noise="normal").fit(X, X["x"] + X["new"])
+    axes = {"x": (0.0, 1.0, 3), "y": (0.0, 1.0, 2), "new": [True, False]}
+    grid = predict_grid(model, axes, return_std=False, level=0.9)
+    assert set(grid.data_vars) == {"mean", "lower", "upper"}
+    rows = pd.DataFrame({"x": [0.0, 0.5, 1.0], "y": 1.0, "new": True})
+    np.testing.assert_allclose(grid["mean"].sel(new=1.0, y=1.0).values.ravel(), model.predict(rows))

@@ -109,3 +109,8 @@ def test_bad_predictions_are_refused(draw: Any, given: Any, told: str) -> None:
 def test_bad_options_are_refused(options: Any) -> None:
     with pytest.raises(InputError, match=f"{next(iter(options))} must be"):
         plots.calibration([1.0], [1.0], [1.0], **options)
+
+
+def test_calibration_is_of_one_target() -> None:
+    with pytest.raises(InputError, match="of one target"):
+        plots.calibration(np.zeros((5, 2)), norm(np.zeros((5, 2)), 1.0))

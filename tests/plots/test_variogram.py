@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, TransformedTargetGPRegressor, plots
@@ -69,3 +70,11 @@ def test_what_has_no_variogram_is_refused() -> None:
     transformed = TransformedTargetGPRegressor(model).fit(X, np.exp(y))
     with pytest.raises(InputError, match=r"got a TransformedTargetGPRegressor\. Of a transformed target give its"):
         plots.variogram(transformed, X, y)
+
+
+def test_rows_with_gaps_have_distances_in_lengthscales() -> None:
+    X = pd.DataFrame({"a": np.random.default_rng(0).normal(size=100)})
+    X.loc[::9, "a"] = np.nan
+    y = np.sin(np.arange(100.0))
+    model = GPRegressor(kernel=GaussianKernel(1.0), noise_variance=0.1, noise="normal", missing="impute").fit(X, y)
+    assert plots.variogram(model, X, y).get_xlabel() == "distance in lengthscales"
