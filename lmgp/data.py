@@ -141,22 +141,19 @@ class Rows:
     def joined(self, other: "Rows", noise_variance: float) -> "Rows":
         """Return these rows and others; `noise_variance` is that of rows without one of their own."""
 
-        def of(name: str, missing: float | None) -> Floats | None:
+        def of(name: str, *missing: float | Floats) -> Floats | None:
+            """Join what both have; `missing` is what rows without it have."""
             parts = getattr(self, name), getattr(other, name)
             if all(part is None for part in parts):
                 return None
-            pairs = zip((self, other), parts, strict=True)
-            return np.concatenate([rows._filled(missing) if part is None else part for rows, part in pairs])
+            each = zip((self, other), parts, missing, strict=True)
+            return np.concatenate([np.full(len(rows), value) if part is None else part for rows, part, value in each])
 
         X, Y = (np.concatenate(parts) for parts in ((self.X, other.X), (self.Y, other.Y)))
         # Beside weights that count no equal rows, none do.
-        return Rows(X, Y, of("weights", 1.0), of("noise_variances", noise_variance), of("measurements", None))
-
-    def _filled(self, value: float | None) -> Floats:
-        """Return a value for each row; of None, its weight."""
-        if value is None and self.weights is not None:
-            return self.weights
-        return np.full(len(self), 1.0 if value is None else value)
+        measurements = of("measurements", *(1.0 if rows.weights is None else rows.weights for rows in (self, other)))
+        noises = of("noise_variances", noise_variance, noise_variance)
+        return Rows(X, Y, of("weights", 1.0, 1.0), noises, measurements)
 
     @property
     def counts(self) -> Floats | None:
@@ -166,7 +163,8 @@ class Rows:
     @property
     def reweighted(self) -> bool:
         """Whether a robust fit has given the rows other weights than they came with."""
-        return self.measurements is not None and not np.array_equal(self._filled(None), self.measurements)
+        known = self.weights is not None and self.measurements is not None
+        return known and not np.array_equal(self.weights, self.measurements)  # type: ignore[arg-type]
 
     @property
     def n_observations(self) -> float:
