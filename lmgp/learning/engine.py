@@ -151,7 +151,8 @@ def learn(
     -----
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
     which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
-    kernel has one. Of more than 20 columns, 0, 1, 2, 5, 10 or 20 have lengthscales of their own, and all others share
+    kernel has one; up to 500 rows also from the best one of other lengthscales, whose end is taken where the evidence
+    for it is strong. Of more than 20 columns, 0, 1, 2, 5, 10 or 20 have lengthscales of their own, and all others share
     one: as many as have the largest evidence of up to 500 rows, less the logarithm of the number of choices of as many
     columns. Of more than `max_learning_rows` rows, the likelihood is Vecchia's, of at most 20,000 rows, each given the
     44 nearest rows before it in a random order, and up to 64 of them where there are fewer rows. It is climbed from the
@@ -295,8 +296,11 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     if not isinstance(settings.kernel, Kernel):
         settings = replace(settings, kernel=chosen.kernel, ard=chosen.ard)
     settings = replace(settings, likelihood="exact", average=False)
-    with silent():
-        of_samples = parallel_map(lambda some: learn_rows(some, settings), (rows, dropped(rows)))
+    try:
+        with silent():
+            of_samples = parallel_map(lambda some: learn_rows(some, settings), (rows, dropped(rows)))
+    except InputError:  # all rows of these places have one target
+        return
     collapsed, noise = (one.noise_variance for one in of_samples)
     if noise >= COLLAPSE * max(collapsed, learned.noise_variance):
         warn(
@@ -321,7 +325,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
     if exact:
         rows = _sample(rows, settings)
         check_memory(
-            ExactLikelihood.n_bytes(len(rows), tried[-1].kernel),
+            max(ExactLikelihood.n_bytes(len(rows), form.kernel) for form in tried),
             f"The matrices to learn hyper-parameters from {len(rows):,} rows",
             "Lower max_learning_rows, or allow more memory (max_memory_gib; lmgp fit: --max-memory).",
             settings.max_memory_gib,

@@ -136,7 +136,8 @@ def _factors(names: Sequence[str], form: str, rows: Rows, categories: list[int])
         if isinstance(factor, LinearKernel):
             center = np.average(rows.X, axis=0, weights=rows.weights)
             factor.set_params(center=center, variance=column_scales(rows, None) ** -2.0)
-        factors.append(factor.set_params(variance_bounds="fixed") if factors else factor)
+        bounds = "kernel__variance_bounds" if name == CATEGORIES else "variance_bounds"
+        factors.append(factor.set_params(**{bounds: "fixed"}) if factors else factor)
     return factors
 
 

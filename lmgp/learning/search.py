@@ -36,9 +36,9 @@ INFORMATION = 500, 30
 # alone: at the start of the first one they tell how far off that start is. The exact likelihood, which takes normal
 # errors, is climbed in place of the second; up to `FIRST_ROWS` rows of the first.
 MOST_POSITIONS, MOST_NEIGHBORS, MOST_SQUARES = 20_000, 64, 40_000_000
-# Few rows are learned from with the prior of close lengthscales where the evidence for it is the first number of nats,
-# which is strong by Kass and Raftery (1995). Where the evidence against it, by a quadratic likelihood, is more than the
-# second number, it is not tried.
+# Few rows are learned from with the prior of close lengthscales, or from the end of a second climb, where the evidence
+# for that is the first number of nats, which is strong by Kass and Raftery (1995). Where the evidence against that
+# prior, by a quadratic likelihood, is more than the second number, it is not tried.
 STRONG_EVIDENCE, HOPELESS = 3.0, 10.0
 # Below this noise variance, in variances of y, summits of the exact likelihood may be far apart, and a climb ends where
 # a rough part has what a smooth one explains better. Then it is climbed where parts share their lengthscales, too.
@@ -83,9 +83,14 @@ class Search:
         order = sampling(self.draw).permutation(len(self.rows))
         size, n_samples = min(FIRST_ROWS, len(order)), N_SAMPLES if len(order) > FIRST_ROWS else 1
         samples = [self.rows.take(np.roll(order, -first)[:size]) for first in range(0, n_samples * size, size)]
-        start = self._start(space, samples[:1] if self.exact else samples)
-        space, start, n_own = screened(samples, space, start, len(self.rows))
-        climb = self._climbed(space, samples, start)
+        starts = self._best_starts(space, samples[:1] if self.exact else samples)
+        space, start, n_own = screened(samples, space, starts[0], len(self.rows))
+        # Of few rows, the best start may lie below a lower summit than the best one of other lengthscales.
+        few = form.named and self.close and self.exact and n_samples == 1 and n_own is None
+        climb, *others = parallel_map(lambda free: self._climbed(space, samples, free), starts if few else [start])
+        for other in others:
+            if other.log_evidence(other.space) > climb.log_evidence(climb.space) + STRONG_EVIDENCE:
+                climb = other
         several_parts = form.named and len(form.parts) > 1 and form.kernel.can("metric")
         if self.exact and several_parts and space.noise_variance(climb.free) < LITTLE_NOISE * self.units.variance:
             # What is higher with fewer free numbers lies on the slope of a higher summit.
@@ -151,12 +156,14 @@ class Search:
         together = climbed(close, apart.free)
         return together if together.log_evidence(close) > evidence + STRONG_EVIDENCE else apart
 
-    def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
-        """Return the best of the starting points, by the exact likelihoods of samples."""
+    def _best_starts(self, space: Space, samples: Sequence[Rows]) -> list[Floats]:
+        """Return the best of the starting points by the exact likelihoods of samples, and the best of another place."""
         starts = list(with_periods(self._starts(space), space, self.rows))
         of_samples = [ExactObjective(some, space) for some in samples]
-        values = parallel_map(lambda free: sum(each.value(free) for each in of_samples), starts)
-        return starts[int(np.argmax(values))]
+        values = np.array(parallel_map(lambda free: sum(each.value(free) for each in of_samples), starts))
+        best = starts[int(np.argmax(values))]
+        moved = [np.any((start != best)[space.kinds != "noise"]) for start in starts]
+        return [best, starts[int(np.argmax(np.where(moved, values, -np.inf)))]] if any(moved) else [best]
 
     def _starts(self, space: Space) -> Iterator[Floats]:
         """Go through the starting points; a kernel that is given starts from its own lengthscales."""

@@ -109,7 +109,8 @@ def trend_pays(rows: Rows, columns: Indices, without: Learned, beside: Learned, 
     rows = most_of(rows)
     rows = rows.take(steady_order(rows))
     some = rows.take(np.sort(sampling().permutation(len(rows))[:MOST_ROWS]))
-    validation = Validation.of(rows, scales, sampling(0, 1))
+    near = all(learned.kernel.can("metric") for learned in (without, beside))
+    validation = Validation.of(rows, scales, sampling(0, 1), near)
     with_trend = _with_trend(validation, _exact(beside, Trend.of(rows, columns, None), some))
     after = with_trend.densities(beside.kernel, beside.noise_variance, beside.degrees)
     for learned in (without, beside):

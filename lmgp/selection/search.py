@@ -164,7 +164,7 @@ class Selection(Trials[RecipeTrial]):
         elif self.chosen.method == SPECTRAL:
             notes.append("Its own estimate of its error needs no search.")
         else:
-            notes.append("So few rows need no search.")
+            notes.append("The exact process needs no search.")
         return "\n".join((*aligned((("", *names), *lines), 2), *notes))
 
 

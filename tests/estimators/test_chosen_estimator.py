@@ -50,6 +50,15 @@ class TestWarning:
             GPRegressor(0.0011, **given, noise="normal", random_state=0).fit(X, y)
 
 
+def test_copies_that_all_have_one_target_end_no_fit() -> None:
+    """The noise is small among copies, and the rows from which it is learned again have one target."""
+    X, y = np.random.default_rng(0).integers(0, 50, (2500, 2)).astype(np.float64), np.zeros(2500)
+    y[0] = 1.0
+    model = GPRegressor(random_state=0).fit(X, y)
+    assert model.learning_.n_copies > 0
+    assert np.isfinite(model.predict(X[:5])).all()
+
+
 class TestEstimator:
     @pytest.mark.slow
     def test_the_same_seed_gives_the_same_predictions(self) -> None:

@@ -73,6 +73,13 @@ class TestNames:
         with pytest.raises(InputError, match="has a part for categories, but no column of X is one"):
             forms("matern12+categories", True, 6)
 
+    def test_categories_may_be_any_factor_of_a_product(self) -> None:
+        for name in ("matern32*categories", "categories*matern32"):
+            (form,) = forms(name, False, 3, categories=[2])
+            assert [one.name for one in form.kernel.parameters if one.name.endswith("variance") and not one.fixed] == [
+                "left__variance" if name.startswith("matern32") else "left__kernel__variance"
+            ]
+
     def test_linear_functions_are_zero_at_the_mean_of_the_rows(self) -> None:
         X = np.array([[1990.0, 5.0], [1994.0, 5.0], [1994.0, 5.0]])
         kernel = make_form("gaussian*linear", False, Rows(X[:2], np.zeros(2), np.array([1.0, 2.0]))).kernel

@@ -239,6 +239,13 @@ class TestGPRegressor:
         assert auto.model_.trend == "constant"
         np.testing.assert_array_equal(auto.predict(rows.X), constant.predict(rows.X))
 
+    def test_kernels_with_and_without_a_lengthscale_are_compared(self) -> None:
+        """Of what a trend leaves, a pure season, a periodic kernel is the likelier one."""
+        x = np.arange(200.0)[:, None]
+        y = 0.05 * x[:, 0] + np.sin(np.pi * x[:, 0] / 6.0) + 0.1 * np.random.default_rng(0).normal(size=200)
+        model = GPRegressor(kernel=["gaussian", "periodic"], noise="normal", random_state=0).fit(x, y)
+        assert model.learning_.chosen.kernel == "periodic"
+
     @pytest.mark.slow
     def test_has_the_trend_of_a_robust_fit(self) -> None:
         rows = rows_of(300)

@@ -65,7 +65,7 @@ def test_without_a_search_there_is_one_line() -> None:
     assert [(trial.method, trial.n_features, trial.kl) for trial in selection] == [(EXACT, 90, 0.0)]
     assert selection.chosen is selection[0]
     assert selection.shortfall is None
-    assert "So few rows need no search." in str(selection)
+    assert "The exact process needs no search." in str(selection)
     assert selection.reference_seconds == 0.0
     by_modes = at_once(problem, problem.candidate(SPECTRAL, 90, Spectral()))
     assert "Its own estimate of its error needs no search." in str(by_modes)
