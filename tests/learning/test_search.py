@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -387,15 +388,27 @@ class TestStarts:
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch, exact: bool, n_samples: int
     ) -> None:
         monkeypatch.setattr(searching, "FIRST_ROWS", 30)
-        seen, plain = list[int](), Search._best_starts
+        seen, plain, screened = list[int](), Search._best_starts, searching.screened
+        starts, taken = list[Floats](), list[Floats]()
 
         def spy(trying: Search, space: searching.Space, samples: Sequence[Rows]) -> list[Floats]:
             seen.extend(len(some) for some in samples)
-            return plain(trying, space, samples)
+            starts.extend(plain(trying, space, samples))
+            return starts
+
+        def screened_from(*given: Any) -> Any:
+            taken.append(given[2])
+            return screened(*given)
 
         monkeypatch.setattr(Search, "_best_starts", spy)
-        search(*draw_from(SMOOTH, 130), exact=exact).optimum(form_of("gaussian", False, 2))
+        monkeypatch.setattr(searching, "screened", screened_from)
+        trying = search(*draw_from(SMOOTH, 130), exact=exact)
+        climb = trying.optimum(form_of("gaussian", False, 2))
         assert seen == n_samples * [30]
+        np.testing.assert_array_equal(taken, starts[:1])
+        best, other = (ExactObjective(trying.rows, climb.space).value(start) for start in starts)
+        assert best > other
+        assert np.any((starts[0] != starts[1])[climb.space.kinds != "noise"])
 
     def test_of_few_rows_two_are_climbed_and_the_higher_summit_is_taken(self) -> None:
         """With noise variances of a third of the noise, the best start lies below the lower summit of a short scale."""
@@ -416,6 +429,16 @@ class TestStarts:
         assert len(starts) == len(searching.NOISES)
         for start in starts:
             np.testing.assert_allclose(space.kernel(start).lengthscale, [0.3, 3.0])
+
+    def test_the_noise_is_what_factors_of_near_rows_need(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of a function without noise, the noise variance is that of the rounding of as many rows."""
+        monkeypatch.setattr(searching, "ROUNDING", 1e-8)
+        X = np.random.default_rng(0).uniform(0.0, 3.0, (600, 1))
+        trying = search(X, np.sin(X[:, 0]))
+        climb = trying.optimum(form_of("gaussian", False, 1))
+        kernel = climb.space.kernel(climb.free)
+        expected = 600 * 1e-8 * kernel.evaluate_diagonal(trying.rows.X).max()
+        assert climb.space.noise_variance(climb.free) == pytest.approx(expected, rel=1e-6)
 
     def test_points_without_a_cholesky_factor_are_passed_over(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
