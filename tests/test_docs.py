@@ -105,6 +105,7 @@ SITE = ROOT / "docs" / "site"
 LISTED = re.compile(r"^- \[[^\]]+\]\((\S+?)\): \S.+", re.MULTILINE)
 SEARCHED = (
     "periodic", "categorical", "missing", "outliers", "counts", "kriging", "GeoTIFF", "GPU", "save", "uncertainty",
+    "hyperparameters", "heteroscedastic", "classification", "multi-output",
 )  # fmt: skip
 # Pages of figures, which scripts write, and the pages of the papers, are as long as they are.
 LONGEST = {"README": 160, "quality_tables": 1000, "own_kernels": 300}
