@@ -67,7 +67,7 @@ class Statistics:
     Attributes
     ----------
     source : Source
-        The kernel, map, centre and noise that these statistics are of. Only those of one source add and subtract.
+        The kernel, map, centre and noise that these statistics are of. Only those of one source add.
     sums : FeatureSums
         Those that involve the features: products of columns, or moments.
     targets : TargetSums
@@ -115,8 +115,8 @@ class Statistics:
         self.targets = self.targets.combine(targets)
         return None if precision is None else as_tensor(precision)
 
-    def merge(self, other: Self, sign: float = 1.0) -> Self:
-        """Return the statistics of the rows of both; with ``sign=-1.0``, without the rows of the other.
+    def merge(self, other: Self) -> Self:
+        """Return the statistics of the rows of both.
 
         Raises
         ------
@@ -124,12 +124,7 @@ class Statistics:
             If the other's kernel, map, centre or noise is not the same.
         """
         self.source.check(other.source)
-        return replace(
-            self, sums=self.sums.combine(other.sums, sign), targets=self.targets.combine(other.targets, sign)
-        )
+        return replace(self, sums=self.sums.combine(other.sums, 1.0), targets=self.targets.combine(other.targets))
 
     def __add__(self, other: Self) -> Self:
         return self.merge(other)
-
-    def __sub__(self, other: Self) -> Self:
-        return self.merge(other, -1.0)

@@ -131,9 +131,9 @@ class SumKernel(ComposedKernel):
         same everywhere, all terms count alike.
         """
         require(self, "metric", "This")
-        near = [term for term in self._terms() if term.can("metric")]
-        shares = np.array([share for term, share in self._shares() if term.can("metric")])
-        return _combined([term.metric(n_inputs) for term in near], shares)
+        near = [(term.metric(n_inputs), share) for term, share in self._shares() if term.can("metric")]
+        metrics, shares = zip(*near, strict=True)
+        return _combined(metrics, np.array(shares))
 
     def circles(self, X: Floats) -> Floats:  # noqa: D102
         return np.hstack([math.sqrt(share) * term.circles(X) for term, share in self._shares()])

@@ -71,6 +71,11 @@ class StationaryKernel(Kernel):
         Tensor of the shape of squares
         """
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "correlation" in vars(cls) and "correlation_and_slopes" not in vars(cls):  # an inherited one is of another
+            cls.correlation_and_slopes = StationaryKernel.correlation_and_slopes  # type: ignore[method-assign]
+
     def correlation_and_slopes(
         self, squares: Tensor, values: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
@@ -370,7 +375,7 @@ class RationalQuadraticKernel(StationaryKernel):
         constant = alpha * np.log(alpha) - gammaln(alpha) + n_inputs / 2.0 * np.log(2.0 * np.pi)
         with np.errstate(divide="ignore", invalid="ignore"):
             argument = 2.0 * np.sqrt(alpha * rate)
-            logarithm = np.log(2.0 * kve(order, argument)) - argument + order / 2.0 * np.log(rate / alpha)
+            logarithm = np.log(2.0) + _log_bessel(order, argument) + order / 2.0 * np.log(rate / alpha)
         at_zero = gammaln(order) - order * np.log(alpha) if order > 0.0 else np.inf
         # Close to zero the Bessel function overflows, and there the density has its limit; far away it has no digits.
         limit = np.where(argument < 1.0, at_zero, -np.inf)
@@ -378,3 +383,15 @@ class RationalQuadraticKernel(StationaryKernel):
 
     def mixing(self, size: int, rng: np.random.Generator) -> Floats:  # noqa: D102
         return np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, size))
+
+
+def _log_bessel(order: float, x: Floats) -> Floats:
+    """Return log K(x): of a large order, where the function overflows, by Debye's expansion (DLMF 10.41.4)."""
+    plain, root = np.log(kve(order, x)) - x, np.hypot(order, x)
+    if order < 50.0:
+        return plain
+    p = order / root
+    series = 1.0 - (3.0 * p - 5.0 * p**3) / (24.0 * order)
+    series += (81.0 * p**2 - 462.0 * p**4 + 385.0 * p**6) / (1152.0 * order**2)
+    debye = 0.5 * np.log(np.pi / (2.0 * root)) - root + order * np.arcsinh(order / x) + np.log(series)
+    return np.where(np.isfinite(plain), plain, debye)

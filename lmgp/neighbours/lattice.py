@@ -58,7 +58,8 @@ class Lattice:
 
     def centres(self, cells: Keys) -> Floats:
         """Return the centre of each cube in the units of X, shape (n, d)."""
-        return (cells + 0.5) * (self.side * self.metric)
+        # In columns that the kernel does not see, any place will do.
+        return (cells + 0.5) * (self.side * np.where(np.isfinite(self.metric), self.metric, 0.0))
 
     def around(self, cells: Keys, reach: float) -> Keys:
         """Return all cubes whose centre is within reach of a point of these cubes, ascending."""

@@ -119,14 +119,13 @@ def cover(rows: Rows, kernel: Kernel, threshold: float, max_centroids: int | Non
 
 
 def negligible_share(rows: Rows, kernel: Kernel, noise: Noise, tolerance: float) -> float:
-    """Return the share ε of its prior variance below which a row may be left out.
+    """Return the share ε of the largest prior variance of rows below which one may be left out.
 
     Parameters
     ----------
     rows : Rows
         With y centred.
     kernel : Kernel
-        Stationary.
     noise : Noise
     tolerance : float
         τ, see the notes of `lmgp.posteriors.local.LocalPosterior`.
@@ -137,7 +136,7 @@ def negligible_share(rows: Rows, kernel: Kernel, noise: Noise, tolerance: float)
     """
     n = float(len(rows) if rows.weights is None else rows.weights.sum())
     least_noise = noise.variance if rows.noise_variances is None else float(rows.noise_variances.min())
-    variance = float(kernel.evaluate_diagonal(rows.X[:1])[0])
+    variance = float(kernel.evaluate_diagonal(rows.X).max())
     share = tolerance * least_noise / (2.0 * n * variance)
     mean_square = float(np.average(rows.Y**2, axis=0, weights=rows.weights).max())
     return min(share**2 * variance / mean_square, share) if mean_square > 0.0 else share

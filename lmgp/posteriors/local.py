@@ -310,7 +310,7 @@ class LocalPlan:
     Raises
     ------
     InputError
-        If the kernel has no metric.
+        If the kernel has no metric, or a map serves it that is not stationary.
     """
 
     kernel: Kernel
@@ -324,6 +324,8 @@ class LocalPlan:
 
     def __post_init__(self) -> None:
         require(self.kernel, "metric", "A model around centroids")
+        if self.features is not None and self.solver != "dual":  # it maps differences to centroids
+            require(self.kernel, "prior_variance", "A map around centroids")
 
     @property
     def name(self) -> str:

@@ -373,7 +373,7 @@ class SpectralPosterior(Posterior):
     ) -> Solution:
         """Return the solutions of right sides, those of targets of shape (b, n) over the rows where that is cheaper."""
         plan = self.plan
-        if targets is not None and plan.solve(self.statistics.precision / self.statistics.targets.n).over_rows:
+        if targets is not None and plan.solve(self.statistics.precision / self.n_rows).over_rows:
             return solve_over_rows(plan, self._rows, targets, enough)
         bytes_of_one = Toeplitz.n_bytes(plan.modes.counts, 1)
         size = max(1 + plan.n_trend, int(min(memory_limit(plan.max_memory_gib) / bytes_of_one, len(cross))))
@@ -565,25 +565,18 @@ class SpectralPosterior(Posterior):
     def covariance(self, X: Floats) -> Floats:  # noqa: D102
         if not self._is_dense:
             return super().covariance(X)
-        # Rows out of reach of all training rows are the prior's.
-        served, covariance = self.plan.modes.served(X), np.zeros((len(X), len(X)))
-        for some, of_rows in ((served, self._covariance_by_modes), (~served, self.kernel)):
-            if some.any():
-                covariance[np.ix_(some, some)] = of_rows(X[some])
-        return with_variance(covariance, self.variances(X))
-
-    def _covariance_by_modes(self, X: Floats) -> Floats:
-        """Return the covariance of rows within reach, shape (m, m)."""
-        block, m = self._system.whole, len(X)
-        check_memory(8.0 * (3.0 * m**2 + 3.0 * m * len(block.roots)), f"The covariance of {m:,} rows", ADVICE)
-        angles = np.stack(self.plan.modes.angles(X), axis=1) @ block.real.index.T
+        served, block, m = self.plan.modes.served(X), self._system.whole, len(X)
+        check_memory(8.0 * (4.0 * m**2 + 3.0 * m * len(block.roots)), f"The covariance of {m:,} rows", ADVICE)
+        angles = np.stack(self.plan.modes.angles(X[served]), axis=1) @ block.real.index.T
         columns = np.concatenate((np.cos(angles), np.sin(angles[:, 1:])), axis=1)
         columns[:, 1:] *= math.sqrt(2.0)
         columns *= block.roots
         whitened = solve_lower(block.factor, torch.from_numpy(columns.T))
-        covariance: Floats = block.noise_variance * (whitened.T @ whitened).numpy()
-        covariance[np.diag_indices_from(covariance)] += self.plan.left_out
-        return covariance
+        # The modes give what the training rows change: two rows out of the box may be near to copies of each other.
+        covariance = self.kernel(X)
+        change = block.noise_variance * (whitened.T @ whitened).numpy() - columns @ columns.T
+        covariance[np.ix_(served, served)] += change
+        return with_variance(covariance, self.variances(X))
 
     def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw errors: draws of the prior less what they predict from noisy draws at the rows (Matheron's rule).

@@ -119,8 +119,7 @@ class Trend:
         """Return h of each row, shape (n, p)."""
         h = np.empty((len(X), self.n_columns))
         h[:, 0] = self.unit
-        if self.n_columns > 1:
-            h[:, 1:] = (X[:, self.index] - self.mean) / self.scale @ (self.unit * self.directions)
+        h[:, 1:] = (X[:, self.index] - self.mean) / self.scale @ (self.unit * self.directions)
         return h
 
     def least_squares(self, rows: Rows) -> Floats:

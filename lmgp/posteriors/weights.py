@@ -180,8 +180,8 @@ class WeightPosterior(Posterior):
         features, kernel = self.features, self.kernel
         white = torch.from_numpy(rng.standard_normal((len(self.factor), n_samples)))
         weights, found = solve_upper(self.factor.T, white), np.empty((len(X), n_samples))
-        whole = features.leaves_covariance and kernel.can("metric")
-        parts = blocks_of(kernel.in_lengthscales(X), BLOCK) if whole else chunks(len(X), features.n_features_out_)
+        near = kernel.in_lengthscales(X) if kernel.can("metric") else X
+        parts = blocks_of(near, BLOCK) if features.leaves_covariance else chunks(len(X), features.n_features_out_)
         for part in parts:
             columns, missing = self.evaluate(X[part])
             found[part] = (columns @ weights).numpy()

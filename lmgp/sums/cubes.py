@@ -550,6 +550,12 @@ class CubeSums(Sums):
             return replace(sums, around=self._around_centres(rows))
         return replace(sums, cubes=Cubes.of(rows, self.lattice, self.nodes, self.max_memory_gib))
 
+    def added(self, rows: Rows) -> Self:  # noqa: D102
+        # Rows with noise variances are summed in another way, and are taken out in that way.
+        if self.waiting is not None and (self.waiting.noise_variances is None) != (rows.noise_variances is None):
+            return self.settled.added(rows)
+        return super().added(rows)
+
     def none(self, centre: Floats | None) -> Statistics:
         """Return the statistics of no rows around a centre."""
         return self.features.summed((), self.features.source(self.noise, centre), len(self.targets.totals))
@@ -597,6 +603,7 @@ class CubeSums(Sums):
 
     def combine(self, other: Self | RowSums | NearestSums, sign: float) -> Self:  # noqa: D102
         if isinstance(other, RowSums | NearestSums):
+            self.check(other.rows)
             return self.combine(self.of(other.rows), sign)
         self.features.source(self.noise, None).check(other.features.source(other.noise, None))
         names = ("reach", "lattice.threshold", "given", "seen")
@@ -639,8 +646,8 @@ class SumsAround(LocalPosterior):
         self._numbers = np.full(len(keys), -1)
         if sums.around is not None:
             _, mine, theirs = union(keys, sums.around.keys)
-            found, where = np.isin(mine, theirs), np.argsort(theirs)
-            self._numbers[found] = where[np.searchsorted(theirs, mine[found], sorter=where)]
+            found = np.isin(mine, theirs)
+            self._numbers[found] = np.searchsorted(theirs, mine[found])
         if sums.cubes is not None:
             self._place(sums.cubes)
 

@@ -303,6 +303,13 @@ class TestSpectrum:
         assert np.all(np.diff(density) <= 0.0)
         assert density[-1] < 1e-30
 
+    @pytest.mark.parametrize("alpha", [60.0, 180.0, 1000.0])
+    def test_of_a_large_alpha_it_is_the_transform_of_the_kernel(self, alpha: float) -> None:
+        kernel, r = RationalQuadraticKernel(0.7, 1.2, alpha=alpha), np.linspace(-20.0, 20.0, 4001)
+        frequencies = np.array([0.0, 1e-7, 1e-3, 0.1, 0.3, 0.8])
+        transform = 0.01 * np.cos(2.0 * np.pi * np.outer(frequencies, r)) @ kernel(r[:, None], [[0.0]])[:, 0]
+        np.testing.assert_allclose(kernel.spectral_density(frequencies[:, None]), transform, rtol=1e-7)
+
     def test_lengthscales_a_column_scale_the_density(self) -> None:
         frequencies = np.random.default_rng(5).normal(size=(6, 3))
         for one in (GaussianKernel, MaternKernel, RationalQuadraticKernel):

@@ -70,8 +70,8 @@ def test_statistics_by_moments_add_and_subtract() -> None:
     whole = features.summed([rows], source, 2)
     assert isinstance(whole.sums, MomentSums)
     first, second = (features.summed([rows.take(part)], source, 2) for part in (slice(0, 120), slice(120, 300)))
-    for found, expected in ((first + second, whole), (whole - first, second)):
-        found, expected = (one.sums.expand() for one in (found, expected))
+    for found, expected in (((first + second).sums, whole), (whole.sums.combine(first.sums, -1.0), second)):
+        found, expected = found.expand(), expected.sums.expand()
         np.testing.assert_allclose(found.gram.tril(), expected.gram.tril(), rtol=1e-10, atol=1e-11)
         np.testing.assert_allclose(found.cross, expected.cross, rtol=1e-10, atol=1e-11)
 
@@ -88,7 +88,7 @@ def test_sums_of_moments_and_of_products_add(sign: float, moments_first: bool) -
     assert isinstance(moments.sums, MomentSums)
     assert isinstance(products.sums, GramSums)
     pair = (moments, products) if moments_first else (products, moments)
-    found = pair[0].merge(pair[1], sign).sums.expand()
+    found = pair[0].sums.combine(pair[1].sums, sign).expand()
     phi = [features.transform(half.X) for half in halves]
     grams = [one.T @ one for one in phi][:: 1 if moments_first else -1]
     crosses = [one.T @ half.Y for one, half in zip(phi, halves, strict=True)][:: 1 if moments_first else -1]

@@ -10,12 +10,14 @@ from lmgp import (
     ExactGPRegressor,
     FeaturizedGPRegressor,
     GaussianKernel,
+    LinearKernel,
     LocalizedGPRegressor,
     NystroemFeatures,
     RandomFourierFeatures,
 )
 from lmgp.metrics import kl_divergence
 from lmgp.neighbours.clustering import nearest_centroids
+from lmgp.posteriors.weights import BLOCK, WeightPosterior
 from tests.features.conftest import KERNEL, NOISE, box_rows, projected, wave
 
 Floats = NDArray[np.float64]
@@ -135,6 +137,15 @@ def test_in_a_localized_model_landmarks_are_differences_to_centroids(
     # Far from all data, the prior.
     assert mean[-1] == pytest.approx(y.mean(), rel=1e-12)
     assert std[-1] == (0.0 if approximation == "sor" else np.sqrt(1.7))
+
+
+def test_draws_take_no_matrix_of_all_rows_by_a_kernel_without_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    left_out, sizes, X = WeightPosterior._left_out, [], box_rows(3 * BLOCK)
+    monkeypatch.setattr(WeightPosterior, "_left_out", lambda *of: sizes.append(len(of[1])) or left_out(*of))
+    model = FeaturizedGPRegressor(NystroemFeatures(), kernel=LinearKernel(), noise_variance=NOISE)
+    drawn = model.fit(X[:50], X[:50, 0], center=0.0).sample_y(X, 5)
+    assert (sum(sizes), max(sizes) <= BLOCK) == (len(X), True)
+    np.testing.assert_allclose(drawn, X @ np.linalg.lstsq(X, drawn, rcond=None)[0], rtol=0, atol=1e-5)
 
 
 def test_a_localized_model_needs_fewer_landmarks() -> None:

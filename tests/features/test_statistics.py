@@ -86,19 +86,10 @@ def test_chunks_of_rows_add(n_features: int) -> None:
     assert_equal(in_place, summed(features, rows))
 
 
-@pytest.mark.parametrize("n_features", [3, 200])
-def test_rows_are_taken_out_again(n_features: int) -> None:
-    features, rows = draw(90, n_features)
-    first, last = (summed(features, rows, part) for part in (slice(0, 60), slice(60, 90)))
-    assert_equal(summed(features, rows) - last, first)
-    assert_equal(first + last - last, first)
-
-
-def test_sums_and_differences_leave_their_operands_alone() -> None:
+def test_sums_leave_their_operands_alone() -> None:
     a, b = summed(*draw(20, 3)), summed(*draw(20, 3, seed=1))
     before = [*values(a), *values(b)]
-    for result in (a + b, a - b):
-        add(result, *draw(1, 3, seed=2))
+    add(a + b, *draw(1, 3, seed=2))
     for value, expected in zip([*values(a), *values(b)], before, strict=True):
         np.testing.assert_array_equal(value, expected)
 
@@ -142,7 +133,7 @@ OTHERS = {
 def test_statistics_of_another_source_are_refused_by_name(what: str) -> None:
     other, message = OTHERS[what]
     ours, theirs = Statistics.zeros(3, 2, SOURCE), Statistics.zeros(3, 2, other)
-    for combine in (ours.merge, ours.__add__, ours.__sub__):
+    for combine in (ours.merge, ours.__add__):
         with pytest.raises(InputError, match=f"(?s)another {what.split(',')[0]}.*{message}"):
             combine(theirs)
     with pytest.raises(InputError, match=f"another {what.split(',')[0]} cannot be merged"):

@@ -1,5 +1,7 @@
 """Derivatives of weighted sums of a kernel matrix, against finite differences, alone and in batches."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from lmgp import (
     ModulatedKernel,
     PeriodicKernel,
     RationalQuadraticKernel,
+    learn,
 )
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.derivatives import Pullback
@@ -174,3 +177,20 @@ def test_vast_distances_in_lengthscales_have_no_gradient() -> None:
         np.testing.assert_allclose(
             gradient.of_matrix(torch.ones(2, 2, dtype=torch.float64)).numpy(), [0.0, 2.0], atol=1e-12
         )
+
+
+class Halved(GaussianKernel):
+    """The Gaussian kernel of a lengthscale √2 times as long."""
+
+    def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        return torch.exp(-0.25 * squares)
+
+
+def test_a_subclass_with_another_correlation_is_learned_by_it() -> None:
+    X = np.random.default_rng(0).uniform(0.0, 10.0, (60, 1))
+    y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=60)
+    halved, gaussian = (
+        learn(X, y, kernel=kernel(lengthscale_bounds=(1e-2, 1e2))) for kernel in (Halved, GaussianKernel)
+    )
+    assert isinstance(halved.kernel, Halved)
+    assert np.sqrt(2.0) * halved.kernel.lengthscale == pytest.approx(gaussian.kernel.lengthscale, rel=1e-2)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from lmgp.neighbours.placement import column_order, distinct_places, place_keys
+from lmgp import LinearKernel, MaternKernel
+from lmgp.data import Noise, Rows
+from lmgp.neighbours.placement import column_order, distinct_places, negligible_share, place_keys
 
 
 def test_each_place_comes_once_with_the_weights_of_its_rows() -> None:
@@ -41,3 +43,10 @@ def test_constant_columns_and_values_at_the_end_of_the_range() -> None:
     keys = place_keys(np.array([[-1.7e308, 1.0], [1.7e308, 1.0], [0.0, 1.0]]))
     assert np.all(np.isfinite(keys))
     assert np.argsort(keys).tolist() == [0, 2, 1]
+
+
+def test_what_is_negligible_is_so_beside_the_largest_prior_variance() -> None:
+    rows = Rows(np.array([[0.0], [3.0], [-1.0]]), np.array([1.0, 2.0, -3.0]))
+    kernels = MaternKernel(1.0) * LinearKernel(), MaternKernel(1.0, 9.0)
+    shares = [negligible_share(rows, kernel, Noise(0.1), 1e-3) for kernel in kernels]
+    assert shares[0] == pytest.approx(shares[1], rel=1e-12)

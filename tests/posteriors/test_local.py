@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.kernel_approximation import Nystroem
 
-from lmgp import GaussianKernel, LinearKernel, MaternKernel, TaylorFeatures
+from lmgp import GaussianKernel, LinearKernel, MaternKernel, NystroemFeatures, TaylorFeatures
 from lmgp.data import Noise, Rows
 from lmgp.errors import InputError, MemoryLimitError, NoEstimateError
 from lmgp.neighbours.lattice import Lattice
@@ -376,10 +376,24 @@ def test_what_cannot_be_is_refused() -> None:
     X, Y, _ = draw()
     with pytest.raises(InputError, match=r"(?s)around centroids needs a lengthscale.*LinearKernel.*MaternKernel"):
         LocalPlan(LinearKernel(), Noise(NOISE), None, GIVEN)
+    for solver in ("primal", "auto"):
+        with pytest.raises(InputError, match="map around centroids needs one prior variance for all rows"):
+            around(NystroemFeatures(5), Rows(X, Y), kernel=KERNEL + LinearKernel(), solver=solver)
     posterior = around(None, Rows(X, Y), max_memory_gib=1e-5)
     for _ in range(2):
         with pytest.raises(MemoryLimitError, match="from 80 rows"):
             posterior.predict(GIVEN)
+
+
+@pytest.mark.parametrize("kernel", [KERNEL + LinearKernel(), GaussianKernel(1.1).on(0)], ids=["linear", "one column"])
+def test_rows_that_come_far_away_are_part_of_the_process_of_any_kernel(kernel: Any) -> None:
+    X, Y, T = draw()
+    first = around(NystroemFeatures(5), Rows(X[:-1], Y[:-1]), kernel=kernel, solver="dual")
+    X[-1] += 20.0
+    found, exact = first.plan(Rows(X, Y), first), ExactPosterior(kernel, Rows(X, Y), Noise(NOISE))
+    assert len(found.centroids) == len(first.centroids) + 1
+    for one, other in zip(found.predict(T), exact.predict(T), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
 
 
 def test_the_posterior_around_a_centroid_is_that_of_the_rows_within_reach() -> None:

@@ -168,6 +168,14 @@ def test_the_unit_of_weights_changes_no_prediction() -> None:
     np.testing.assert_allclose(*predicted, rtol=0, atol=1e-8)
 
 
+def test_the_way_of_a_solve_is_that_of_the_mean_precision_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, solve, seen = drawn()[0], ModePlan.solve, []
+    rows = replace(rows, weights=np.linspace(0.001, 0.003, len(rows)))
+    monkeypatch.setattr(ModePlan, "solve", lambda self, precision: seen.append(precision) or solve(self, precision))
+    solved(KERNEL, rows, FINE)
+    assert seen == pytest.approx([0.002], rel=1e-3)
+
+
 class TestContract:
     @pytest.mark.parametrize("arguments", ["plain", "both"])
     def test_few_modes_answer_as_the_exact_process(self, arguments: str) -> None:
@@ -228,6 +236,13 @@ class TestContract:
         joint = found.covariance(T)
         np.testing.assert_allclose(joint[:2, :2], KERNEL(T[:2]), rtol=1e-12)
         np.testing.assert_array_equal(joint[:2, 2:], 0.0)
+
+    def test_rows_at_opposite_ends_of_the_reach_and_beyond_are_no_neighbours(self) -> None:
+        rows, _ = drawn()
+        found, exact = solved(KERNEL, rows, FINE), ExactPosterior(KERNEL, rows, Noise(NOISE))
+        low, high, reach = rows.X.min(), rows.X.max(), found.plan.modes.reach[0]
+        T = np.array([low - 1.02 * reach, low - 0.98 * reach, low - 0.5, 3.0, high + 0.98 * reach])[:, None]
+        np.testing.assert_allclose(found.covariance(T), exact.covariance(T), rtol=0, atol=1e-4)
 
 
 class TestDraws:

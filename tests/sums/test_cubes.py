@@ -180,6 +180,22 @@ def test_rows_with_noise_variances_join_those_in_cubes() -> None:
         np.testing.assert_allclose(values, of_every, rtol=0, atol=1e-6)
 
 
+def test_rows_with_noise_variances_and_others_are_taken_out_as_they_were_added() -> None:
+    rows, plan = drawn(600), planned(noise=Noise(0.1, "sor"), nodes=Nodes(24, 2), reach=9.0)
+    own = replace(rows, noise_variances=np.random.default_rng(1).uniform(0.05, 0.2, 600))
+    parts = rows.take(slice(0, 300)), own.take(slice(300, 600))
+    for first, second in (parts, parts[::-1]):
+        less = plan.added(first).added(second)
+        for part in parts:
+            less = less - plan.of(part.take(slice(0, 100)))
+        every = replace(own, noise_variances=np.where(np.arange(600) < 300, 0.1, own.noise_variances))
+        expected = plan.of(every.take(np.arange(600) % 300 >= 100))
+        for found, of_every in zip(
+            *(sums.posterior(centring(expected)).predict(rows.X[100:120]) for sums in (less, expected)), strict=True
+        ):  # rows beyond the reach are left out of one of them
+            np.testing.assert_allclose(found, of_every, rtol=0, atol=1e-6)
+
+
 def test_given_centroids_have_all_rows_within_reach() -> None:
     rows = drawn(2000)
     given = np.array([[49.0, 50.0], [51.0, 49.0], [90.0, 90.0]])
@@ -244,6 +260,9 @@ class TestPlan:
         four.check(drawn(300, 4))
         with pytest.raises(InputError, match=r"1 rows are farther from all centroids.*row 2,"):
             four.check(replace(drawn(3, 4), X=np.vstack((drawn(300, 4).X[:2], np.full((1, 4), 99.0)))))
+        kept = RowSums.over(four.noise, None, replace(drawn(300, 4), X=drawn(300, 4).X + 50.0))  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="300 rows are farther from all centroids"):
+            _ = four.of(drawn(300, 4)) + kept
         grown = four.covering(four.places(replace(drawn(1, 4), X=np.full((1, 4), 99.0))))
         with pytest.raises(InputError, match="same first rows"):
             _ = four + grown

@@ -166,6 +166,16 @@ class TestPosterior:
             with pytest.raises(InputError, match="not the rows themselves"):
                 whole.posterior(centring_of(whole)).leave_one_out()
 
+    def test_a_row_counts_equal_ones_where_all_rows_do(self) -> None:
+        rows, _ = in_a_line()
+        plan, weights = ModePlan.choose(KERNEL, Noise(0.05), rows, FINE), np.repeat([1.0, 2.0, 2.5], 30)
+        rows = replace(rows, weights=weights)
+        none, mixed = ModeSums.for_plan(plan, 2), replace(rows, measurements=weights)
+        whole, others = none.of(rows.take(slice(30, 60))), none.of(mixed.take(np.arange(90) % 60 < 30))
+        for sums, n in ((whole, 60), (others, 60), (none.of(mixed) - whole, 60), (others + whole, 90)):
+            assert sums.targets.n_densities == n
+        assert (whole + others).targets.n_densities == 90
+
     def test_a_start_saves_iterations_and_later_rows_take_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(toeplitz, "MOST_AT_ONCE", 0)
         rows, _ = in_a_line()
