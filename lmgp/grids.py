@@ -37,6 +37,9 @@ REGULAR = 1e-4
 ACROSS = (*LONGITUDES, "x", "easting", "eastings", "east", "e")
 UP = (*LATITUDES, "y", "northing", "northings", "north", "n")
 
+# How files have dates: netCDF 3 has no integers of 64 bits.
+DAYS = {"units": "days since 1970-01-01", "dtype": "float64"}
+
 # What is predicted: the names of variables, and their titles.
 TITLES = {
     "mean": "predicted mean",
@@ -149,7 +152,10 @@ def predict_grid(
         places = [names.index(name) for name in (across, up)]
         parts = [cell_averages(model, rows, steps, places, average_over) for rows in grid_rows(grid, names)]
     shape, dimensions = tuple(map(len, grid.values())), order
-    coordinates: dict[str, Any] = {name: (name, points, _attributes(name)) for name, points in grid.items()}
+    coordinates: dict[str, Any] = {
+        name: (name, points, _attributes(name), DAYS if points.dtype.kind == "M" else {})
+        for name, points in grid.items()
+    }
     coordinates[up][2]["axis"], coordinates[across][2]["axis"] = "Y", "X"
     if parts[0]["mean"].ndim == 2:
         n_targets = parts[0]["mean"].shape[1]

@@ -380,6 +380,15 @@ def test_a_reader_that_stops_ends_the_command_quietly(arguments: str, folder: Pa
     assert stopped.returncode == 141 or "--help" in arguments  # argparse passes over what it cannot write
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="No device is full here.")
+def test_output_that_finds_no_place_is_one_line() -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "lmgp", "--version"]
+        told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert (told.returncode, told.stderr) == (2, "lmgp: error: [Errno 28] No space left on device\n")
+
+
 def test_the_package_runs_as_a_module_and_has_a_version() -> None:
     shown = subprocess.run([sys.executable, "-m", "lmgp", "--version"], check=True, capture_output=True, text=True)
     assert re.fullmatch(r"lmgp \d+\.\d+\.\d+\n", shown.stdout)

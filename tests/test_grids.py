@@ -189,7 +189,7 @@ def test_axes_that_are_refused(model: ExactGPRegressor, axes: Any, told: str) ->
         predict_grid(model, axes)
 
 
-def test_dates_are_an_axis_of_days() -> None:
+def test_dates_are_an_axis_of_days(tmp_path: Path) -> None:
     dates = pd.date_range("2020-01-05", periods=30)
     X = pd.DataFrame({"a": np.tile([0.0, 1.0, 2.0], 10), "b": np.linspace(0.0, 2.0, 30), "day": dates})
     model = GPRegressor(**GIVEN, noise="normal").fit(X, np.sin(np.arange(30.0)))
@@ -199,6 +199,10 @@ def test_dates_are_an_axis_of_days() -> None:
     days = predict_grid(model, {"a": 1.0, "b": [0.0, 1.0], "day": ("2020-01-08", "2020-01-10", 3)})
     assert days["day"].values.tolist() == dates[3:6].values.tolist()
     np.testing.assert_allclose(days["mean"][:2], grid["mean"])
+    parts = predict_grid(model, {"a": 1.0, "b": 0.0, "day": ("2020-01-08", "2020-01-10", 12)})  # of no whole seconds
+    parts.to_netcdf(tmp_path / "map.nc", engine="scipy")
+    read = xarray.load_dataset(tmp_path / "map.nc")["day"].values
+    assert np.abs(read - parts["day"].values).max() <= np.timedelta64(1, "us")
 
 
 def test_categories_are_an_axis(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except (LmgpError, OSError) as error:
         sys.stderr.write(f"lmgp: error: {error}\n")
+        _let_go_of_output()
         return 2
     except (MemoryError, RuntimeError) as error:
         from lmgp.utils.memory import is_out_of_memory
@@ -66,13 +67,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _let_go_of_output() -> None:
-    """Point the output to nowhere, or the interpreter complains about the closed pipe as it exits."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Point output that cannot be written to nowhere, or the interpreter complains about it as it exits."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:
-            os.dup2(nowhere, stream.fileno())
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _parser() -> Parser:

@@ -89,7 +89,7 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
     from lmgp.columns.table import Columns, columns_of
     from lmgp.io.geometry import refuse_other_system
     from lmgp.io.kinds import Kinds
-    from lmgp.io.tables import read_table
+    from lmgp.io.tables import inputs_among, read_table
 
     names = getattr(model, "feature_names_in_", None)
     known, n_inputs = () if names is None else tuple(map(str, names)), model.n_features_in_
@@ -101,7 +101,7 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
     kinds = Kinds()
 
     def choose(where: str, names: tuple[str, ...]) -> Sequence[str]:
-        wanted = known or tuple(arguments.columns or (name for name in names if name not in targets))
+        wanted = known or tuple(arguments.columns or inputs_among(names, targets))
         missing = [name for name in (*wanted, *targets) if name not in names]
         if missing:
             told = missing_columns(missing, names)

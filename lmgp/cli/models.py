@@ -200,8 +200,9 @@ def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str, po
     from lmgp.io.geometry import with_geometry, write_features
     from lmgp.kernels.sphere import LATITUDES
 
-    columns, (across, up) = columns_of(model), of_map(None, None, column_names(model))
+    columns, names = columns_of(model), column_names(model)
     crs = None if columns is None else columns.crs
+    across, up = of_map(None, None, names if crs is None else names[:2])  # points come first
     if crs is None and up.strip().lower() in LATITUDES:
         crs = "EPSG:4326"
     frame = pd.concat(map(pd.DataFrame, parts), ignore_index=True)
@@ -238,12 +239,13 @@ def _axis(text: str, whole: str) -> "Axis":
         return float(text)
     if ":" not in text or reads_as_date(text):
         return [text]
-    *ends, n = text.rsplit(":", 2)
-    if len(ends) == 2 and n.isdecimal():
-        if all(map(reads_as_number, ends)):
-            return float(ends[0]), float(ends[1]), int(n)
-        if all(map(reads_as_date, ends)):
-            return ends[0], ends[1], int(n)
+    *parts, n = text.split(":")
+    for cut in range(1, len(parts)) if n.isdecimal() else ():  # times have colons, too
+        first, last = ":".join(parts[:cut]), ":".join(parts[cut:])
+        if reads_as_number(first) and reads_as_number(last):
+            return float(first), float(last), int(n)
+        if reads_as_date(first) and reads_as_date(last):
+            return first, last, int(n)
     raise _wrong_axis(whole)
 
 
@@ -257,11 +259,12 @@ def _wrong_axis(axis: str) -> InputError:
 def _parts_of_table(model: Any, arguments: argparse.Namespace, whole: bool) -> "Iterator[dict[str, Floats]]":
     """Predict a table, with its columns where it is `whole`; what is predicted of incomplete rows is NaN."""
     import numpy as np
+    import pandas as pd
 
-    from lmgp.grids import refuse_taken_names, with_names
+    from lmgp.grids import column_names, refuse_taken_names
 
     rows = read_for_model(model, arguments)
-    columns = dict(with_names(model, rows.X)) if whole else {}
+    columns = dict(pd.DataFrame(rows.X, columns=column_names(model)).infer_objects()) if whole else {}
     refuse_taken_names(columns)
     for name, values in _predictions(model, rows.X[rows.complete], arguments).items():
         columns[name] = np.full(len(rows.X), np.nan)

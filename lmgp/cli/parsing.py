@@ -22,6 +22,13 @@ STANDARD = "-"
 class Parser(argparse.ArgumentParser):
     """Reports what it cannot parse in the same way as all other bad input."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: D102
+        found, rest = super().parse_known_args(args, namespace)
+        # Before Python 3.12.7, argparse leaves a table behind an option unread.
+        if len(rest) == 1 and getattr(found, "table", "") is None and (rest[0] == STANDARD or rest[0][:1] != "-"):
+            found.table = rest.pop()
+        return found, rest
+
     def error(self, message: str) -> NoReturn:  # noqa: D102
         raise InputError(f"{message} (see {self.prog} --help)")
 

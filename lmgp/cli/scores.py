@@ -56,7 +56,7 @@ def score(arguments: argparse.Namespace) -> None:
 
 def plot(arguments: argparse.Namespace) -> None:
     """Write the page about a model file."""
-    out = arguments.out if arguments.out is not None else arguments.model.with_suffix(".html").name
+    out = arguments.out if arguments.out is not None else f"{arguments.model.stem}.html"
     _check_report(out, arguments)  # before the work
     if arguments.table is None and (arguments.columns or arguments.target):
         raise InputError("--target and --columns are about a table, and none is given (see lmgp plot --help).")

@@ -20,8 +20,6 @@ class Column(ABC):
     """
 
     kind: ClassVar[str]
-    # How many columns of the table it takes.
-    n_inputs: ClassVar[int] = 1
     # Whether all values are equally far from each other.
     exchangeable: ClassVar[bool] = False
     # For each column of the table, the coordinates that have its slope in a trend.
@@ -43,14 +41,14 @@ class Column(ABC):
 
     @abstractmethod
     def coordinates(self, values: Floats, deviations: Floats) -> Floats:
-        """Return the coordinates, shape (n, k), of values of shape (n, n_inputs).
+        """Return the coordinates, shape (n, k), of values of shape (n, d).
 
         `deviations` are the standard deviations of values that were filled in, and 0 elsewhere.
         """
 
     @abstractmethod
     def values(self, coordinates: Floats) -> Floats:
-        """Return the values that have some coordinates, shape (n, n_inputs)."""
+        """Return the values that have some coordinates, shape (n, d)."""
 
     @abstractmethod
     def coordinate_names(self, names: Sequence[str]) -> list[str]:

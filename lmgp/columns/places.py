@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 class TwoColumns(Column):
     """Two columns of numbers, of which none may be missing."""
 
-    n_inputs: ClassVar = 2
-
     @property
     def is_numeric(self) -> bool:
         return True

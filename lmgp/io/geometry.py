@@ -100,21 +100,26 @@ def read_features(path: Path) -> Any:
     Raises
     ------
     DatasetError
-        If it cannot be read.
+        If it cannot be read, or has no geometries.
     """
     try:
         check_installed("geopandas", "files of geographic features")
         import geopandas
 
-        return geopandas.read_file(path)
+        frame = geopandas.read_file(path)
     except ImportError as error:
         raise DatasetError(f"{path}: {error}") from None
     except (RuntimeError, OSError, ValueError) as error:  # of GDAL, by pyogrio
         raise DatasetError(f"{path} could not be read as geographic features: {error}") from error
+    if not has_geometry(frame):
+        raise DatasetError(f"{path} has no geometries: save the table as CSV or Parquet.")
+    return frame
 
 
 def write_features(frame: Any, stream: BinaryIO, suffix: str) -> None:
     """Write a GeoDataFrame as a file of the kind that an ending names."""
     buffer = BytesIO()
-    frame.to_file(buffer, driver=DRIVERS[suffix], engine="pyogrio")
+    # The index of FlatGeobuf sorts the rows, and takes no missing points.
+    options = {"SPATIAL_INDEX": "NO"} if suffix == ".fgb" else {}
+    frame.to_file(buffer, driver=DRIVERS[suffix], engine="pyogrio", **options)
     stream.write(buffer.getvalue())

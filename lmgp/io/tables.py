@@ -50,6 +50,9 @@ TRUTH = {"true": 1.0, "false": 0.0}
 KINDS = {"numbers": ("numbers",), "dates": ("dates",), "text": ("text", "dates")}
 READABLE = ("string", "boolean", "date", "datetime", "datetime64", "decimal", "categorical", "empty")
 
+# How the name starts that pandas gives to an index without a name in a Parquet file.
+INDEX = "__index_level_"
+
 # What separates columns, the most frequent mark first.
 SEPARATORS = ",;\t|"
 
@@ -194,7 +197,7 @@ def read_targets(
     targets : sequence of str or None
         The columns to predict; None is refused with the names that the file has.
     columns : sequence of str or None
-        The inputs; None means all but the targets.
+        The inputs; None means all but the targets, see `inputs_among`.
 
     Returns
     -------
@@ -242,7 +245,7 @@ def choose_inputs(
         If a name is unknown, repeated or that of a target, or no input is left.
     """
     if columns is None:
-        columns = [name for name in names if name not in targets]
+        columns = inputs_among(names, targets)
     if not isinstance(columns, Sequence):
         raise DatasetError(f"{where}: columns must be a list of names; got {columns!r}.")
     inputs = (columns,) if isinstance(columns, str) else tuple(columns)
@@ -256,6 +259,11 @@ def choose_inputs(
         taken = next((repr(target) for target in targets if target in inputs), told)
         raise DatasetError(f"{where}: name each input once, and not the target {taken} among them; got {inputs}.")
     return inputs
+
+
+def inputs_among(names: Sequence[str], targets: Sequence[str]) -> list[str]:
+    """Return all columns but the targets, and but an index without a name."""
+    return [name for name in names if name not in targets and not name.startswith(INDEX)]
 
 
 def write_table(out: str, parts: Iterable[dict[str, Floats]], dialect: Dialect) -> int:
@@ -328,8 +336,9 @@ def _read_csv(
     import pandas
 
     open_file: Any = partial(gzip.open if where.lower().endswith(".gz") else open, source, "rb")
-    if not isinstance(source, Path):
-        open_file = partial(io.BytesIO, source.read())  # which can be read again, to say where something is wrong
+    if not isinstance(source, Path) or source.is_fifo():
+        content = source.read_bytes() if isinstance(source, Path) else source.read()
+        open_file = partial(io.BytesIO, content)  # which can be read again, to say where something is wrong
     parts: list[Floats] = []
     offending: dict[str, tuple[int, str, str]] = {}  # the first row and field that a column cannot have
     last_is_missing = False
@@ -416,7 +425,7 @@ def _lines(open_file: Opener, where: str, header: Sequence[str], dialect: Dialec
     with _csv_rows(open_file, where, dialect) as (_, rows):
         for row in rows:
             first, before = before + 1, rows.line_num
-            if len(row) == 0 or (len(row) == 1 and not row[0].strip()):
+            if len(row) == 0 or (len(row) == 1 and row[0].isspace()):
                 continue
             if len(row) != len(header):
                 which, cure = f"line {before} has", "mend the line, and put fields that contain {mark} into quotes"
@@ -550,12 +559,15 @@ def _read_parquet(path: Path, choose: Chooser, kinds: Kinds | None) -> tuple[Seq
         used = choose(str(path), header)
         _check_names(str(path), header, used)
         expected = {} if kinds is None else kinds.expected
-        parts, schema = [], dataset.schema
+        parts: list[Floats] = []
+        schema, n_rows = dataset.schema, 0
         others = [name for name in used if expected.get(name) == "dates" or not is_numeric(schema.field(name).type)]
         for batch in batches(dataset, used):
-            read = _read_frame(path, {name: batch.column(name).to_pandas() for name in others}, kinds)
+            fields = {name: batch.column(name).to_pandas() for name in others}
+            read = _read_frame(path, fields, kinds, n_rows)
             numeric = iter(as_floats(batch, [name for name in used if name not in others]).T)
             parts.append(np.column_stack([read[name] if name in read else next(numeric) for name in used]))
+            n_rows += len(batch)
     return used, np.concatenate([np.empty((0, len(used))), *parts])
 
 
@@ -573,14 +585,16 @@ def _read_features(path: Path, choose: Chooser, kinds: Kinds | None, incomplete:
     return used, np.column_stack([read[name] for name in used])
 
 
-def _read_frame(path: Path, fields: "dict[str, pandas.Series]", kinds: Kinds | None) -> dict[str, Floats]:
-    """Return columns as numbers; refuse those that cannot be numbers, with the first row of each."""
+def _read_frame(
+    path: Path, fields: "dict[str, pandas.Series]", kinds: Kinds | None, before: int = 0
+) -> dict[str, Floats]:
+    """Return columns as numbers; refuse those that cannot be numbers, with the first row, after those `before`."""
     read, offending = {}, {}
     for name, column in fields.items():
         read[name], wrong = _as_numbers(column, name, ".", kinds)
         if wrong is not None:
             row, kind = wrong
-            offending[name] = f"row {row}", str(column.iloc[row]), kind
+            offending[name] = f"row {before + row}", str(column.iloc[row]), kind
     if offending:
         raise _not_numeric(str(path), offending, ".")
     return read

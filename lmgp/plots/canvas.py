@@ -24,7 +24,7 @@ from lmgp.columns.dates import Dates
 from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.grids import check_model, predicted
+from lmgp.grids import check_model, predicted, with_names
 from lmgp.io.geometry import has_geometry, without_geometry
 from lmgp.metrics.scorers import end_of
 from lmgp.utils.columns import label
@@ -212,7 +212,7 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
     if rows.shape[1] != n_columns:
         raise InputError(f"{what} is of {columns}; X has shape {rows.shape}.")
     table: Any = X
-    if np.ndim(model.predict(table[:1])) > 1:
+    if np.ndim(model.predict(with_names(model, table[:1]))) > 1:
         raise InputError(f"{what} is of one target; the model has several. Fit a model to the one that it is to show.")
     return rows
 

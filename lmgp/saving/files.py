@@ -254,6 +254,8 @@ def read_file(path: PathLike, tensors: bool = True) -> tuple[Any, dict[str, Any]
             header, arrays = _read_version_1(file)
         else:
             raise _foreign(file, start)
+        wrote, reads = str(header.get("lmgp"))[:40], version("lmgp")
+        header["as_written"] = header["version"] == VERSION and wrote == reads
     except ModelFileError:
         raise
     except OSError as error:
@@ -261,8 +263,6 @@ def read_file(path: PathLike, tensors: bool = True) -> tuple[Any, dict[str, Any]
     except (*DO_NOT_FIT, EOFError, RuntimeError, zipfile.BadZipFile, safetensors.SafetensorError) as error:
         # RuntimeError: an encryption or a compression of zip that Python does not know.
         raise damaged(file, str(error)) from error
-    wrote, reads = str(header.get("lmgp"))[:40], version("lmgp")
-    header["as_written"] = header["version"] == VERSION and wrote == reads
     try:
         return Decoder(arrays, tensors).decode(header.pop("model")), header
     except (ModelFileError, *DO_NOT_FIT) as error:

@@ -1,6 +1,7 @@
 """Columns as they come: what in them is not a finite number is refused by name, with what to do."""
 
 import datetime
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from numbers import Integral
@@ -26,6 +27,9 @@ KINDS = {
 # Words for true and false, in lower case.
 TRUE = {"true", "yes", "y", "t"}
 TRUTHS = TRUE | {"false", "no", "n", "f"}
+
+# The form of dates and times in ISO 8601 that pandas reads, too.
+DATE = re.compile(r"[\d-]+([T ]\d\d(:?\d\d(:?\d\d(\.\d+)?)?)?(Z|[-+]\d\d(:?\d\d)?)?)?")
 
 # How many columns or rows a message lists.
 SHOWN = 5
@@ -317,18 +321,17 @@ def reads_as_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text  # 12_3 is a code
 
 
 def reads_as_date(text: str) -> bool:
-    """Say whether a text is a date or a time in ISO 8601, such as 2020-01-31, of a calendar's months."""
+    """Say whether a text is a month, a date or a time in ISO 8601, such as 2020-01, 2020-01-31 or 2020-01-31T12:00."""
+    text = text.strip()
     try:
-        if "W" in text:  # of a week, which pandas does not read
-            return False
-        datetime.datetime.fromisoformat(text.strip())
+        datetime.datetime.fromisoformat(f"{text}-01" if len(text) == len("2020-01") else text)
     except ValueError:
         return False
-    return True
+    return DATE.fullmatch(text) is not None
 
 
 def _refuse_not_finite(numbers: NDArray[Any], table: Any, name: str) -> None:

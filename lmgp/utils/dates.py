@@ -17,6 +17,8 @@ def times_of(dates: "pandas.Series") -> NDArray[Any]:
     """Return dates, or text in ISO 8601, as times in UTC, in microseconds: nanoseconds end in 2262."""
     import pandas
 
+    if dates.dtype.kind == "O":
+        dates = dates.map(lambda one: one.strip() if isinstance(one, str) else one)
     times = pandas.to_datetime(dates, format="ISO8601", utc=True).dt.tz_localize(None)
     return times.to_numpy().astype("datetime64[us]")
 

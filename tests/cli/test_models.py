@@ -370,6 +370,10 @@ def test_a_model_without_names_takes_columns_by_their_places(folder: Path, capsy
     test[["lat", "lon"]].to_csv("inputs.csv", index=False)
     np.testing.assert_array_equal(predicted("inputs.csv")["mean"], expected)
     assert list(predicted("--grid", "x0=50:55:2", "x1=1")["x0"]) == [50.0, 55.0]
+    assert main(["predict", "model.lmgp", "inputs.csv", "--out", "out.geojson"]) == 0
+    points = geopandas.read_file("out.geojson")
+    np.testing.assert_allclose(points.geometry.x, test["lat"])
+    np.testing.assert_allclose(points["mean"], expected)
     assert main(["score", "model.lmgp", "test.csv", "--target", "price", "--columns", "lat", "lon"]) == 0
     assert f"{np.sqrt(np.mean((test['price'] - expected) ** 2)):.6g}" in capsys.readouterr().out
     for arguments, told in (
@@ -401,6 +405,23 @@ def test_parquet(folder: Path, model: Any) -> None:
     test.loc[3, "lat"] = math.nan
     test.to_parquet("test.parquet")
     assert predicted("test.parquet", "--drop")["mean"].isna().sum() == 1
+
+
+def test_an_index_without_a_name_is_no_input(folder: Path) -> None:
+    frame().sample(frac=0.9, random_state=0).to_parquet("rows.parquet")
+    assert main(["fit", "rows.parquet", *FIT, "--out", "model.lmgp"]) == 0
+    assert lmgp.load("model.lmgp").feature_names_in_.tolist() == ["lon", "lat"]
+    assert lmgp.io.open_dataset("rows.parquet", "price").names == ("lon", "lat")
+    ExactGPRegressor(**GIVEN).fit(frame()[["lon", "lat"]].to_numpy(), frame()["price"]).save("model.lmgp")
+    frame(20, seed=1)[["lon", "lat"]].sample(frac=0.9, random_state=0).to_parquet("new.parquet")
+    assert len(predicted("new.parquet")) == 18
+
+
+def test_a_table_may_follow_an_option(model: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    pd.testing.assert_frame_equal(predicted("--latent", "test.csv"), predicted("test.csv", "--latent"))
+    for others in (["test.csv", "more.csv"], ["--latnet"]):
+        assert main(["predict", "model.lmgp", "--latent", *others]) == 2
+        assert f"unrecognized arguments: {' '.join(others)}" in capsys.readouterr().err
 
 
 # --------------------------------------------------------------------------------------------------- what the page says
@@ -540,6 +561,10 @@ def test_dates_and_categories_are_axes_of_a_grid(tmp_path: Path, monkeypatch: py
     assert out["when"].tolist() == ["2020-01-03", "2020-01-04", "2020-01-05"]
     assert out["town"].tolist() == ["Ulm"] * 3
     np.testing.assert_allclose(out["mean"], lmgp.load("model.lmgp").predict(out[["when", "town"]]))
+    hours = ["--grid", "when=2020-01-03T06:00:2020-01-04T06:00:25", "town=Ulm"]
+    assert main(["predict", "model.lmgp", *hours, "--out", "out.csv"]) == 0
+    when = pd.to_datetime(pd.read_csv("out.csv")["when"])
+    assert when.tolist() == pd.date_range("2020-01-03T06:00", periods=25, freq="h").tolist()
 
 
 def test_a_model_of_an_array_with_categories_takes_columns_in_their_order(
@@ -587,6 +612,8 @@ def test_points_in_and_out_keep_their_reference_system(
     mean = pd.read_csv("gaps.csv")["mean"]
     assert mean.isna().to_numpy().nonzero()[0].tolist() == [3]
     np.testing.assert_allclose(mean.drop(3), out["mean"].drop(3))
+    assert main(["predict", "model.lmgp", f"gaps.{suffix}", "--drop", "--out", "gaps.fgb"]) == 0
+    assert geopandas.read_file("gaps.fgb")["id"].tolist() == wells["id"].tolist()
     wells = wells.drop(3)
     west, south, east, north = wells.total_bounds
     across, up = ("x", "y") if crs == 27700 else ("longitude", "latitude")
@@ -631,6 +658,17 @@ def test_codes_keep_their_zeros(folder: Path) -> None:
     np.testing.assert_allclose(
         of_grid["mean"], model.predict(pd.DataFrame({"zip": ["01234"], "size": [0.0]})), rtol=1e-5
     )
+
+
+def test_points_are_those_of_a_projected_model_that_has_degrees_beside_them(folder: Path) -> None:
+    wells = frame().rename(columns={"price": "level"})
+    points = geopandas.points_from_xy(wells["lon"], wells["lat"], crs=4326).to_crs(27700)
+    geopandas.GeoDataFrame(wells, geometry=points).to_file("wells.gpkg")
+    options = ["--target", "level", "--kernel", "gaussian", "--noise", "normal", "--out", "model.lmgp", "--quiet"]
+    assert main(["fit", "wells.gpkg", *options]) == 0
+    wells.assign(x=points.x, y=points.y).to_csv("new.csv", index=False)
+    assert main(["predict", "model.lmgp", "new.csv", "--out", "out.gpkg"]) == 0
+    np.testing.assert_allclose(geopandas.read_file("out.gpkg").geometry.x, points.x)
 
 
 def test_points_of_another_reference_system_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

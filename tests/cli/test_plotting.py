@@ -223,6 +223,7 @@ REFUSED = [
     ("plot model.lmgp other.csv", "other.csv does not exist"),
     ("plot nothing.lmgp", "nothing.lmgp does not exist"),
     ("plot test.csv", "test.csv is no"),
+    ("plot .", ". is a folder; give the path of a file that model.save(path) wrote"),
     ("plot model.lmgp test.csv --target prise", "no column is named 'prise'"),
     ("plot model.lmgp --target price", "--target and --columns are about a table, and none is given"),
     ("plot model.lmgp test.csv --level 95", "expected a number between 0 and 1"),

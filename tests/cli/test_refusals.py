@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyogrio
 import pytest
 
 import lmgp
@@ -47,6 +48,11 @@ def points_along_dates(folder: Path) -> list[str]:
     model = lmgp.GPRegressor(kernel="gaussian", noise="normal").fit(dates, [0.0, 1.0] * 10)
     model.save(folder / "dates.lmgp")
     return ["predict", "dates.lmgp", "--grid", "when=2020-01-01", "depth=1", "--out", "points.gpkg"]
+
+
+def without_geometries(folder: Path) -> list[str]:
+    pyogrio.write_dataframe(frame(), folder / "bad.gpkg")
+    return ["fit", "bad.gpkg", *FIT, "--out", "m"]
 
 
 def foreign_model(folder: Path) -> list[str]:
@@ -179,6 +185,7 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "a grid without numbers": (says(*PREDICT, "--grid", "lon", "lat=1"), "or COLUMN=VALUE; got 'lon'"),
     "a grid with text": (says(*PREDICT, "--grid", "lon=a:b:3", "lat=1"), "COLUMN=VALUE; got 'lon=a:b:3'"),
     "a grid with part of an axis": (says(*PREDICT, "--grid", "lon=1:2", "lat=1"), "COLUMN=VALUE; got 'lon=1:2'"),
+    "a grid with an end of three": (says(*PREDICT, "--grid", "lon=1:2:3:4", "lat=1"), "got 'lon=1:2:3:4'"),
     "a grid without points": (says(*PREDICT, "--grid", "lon=1:2:0", "lat=1"), "a positive integer"),
     "a grid that is endless": (
         says(*PREDICT, "--grid", "lon=1:inf:9", "lat=1"),
@@ -190,6 +197,7 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "a grid too large": (says(*PREDICT, "--grid", "lon=0:1:99999", "lat=0:1:99999"), "9,999,800,001 points"),
     "an axis too large": (says(*PREDICT, "--grid", "lon=0:1:999999999", "lat=1"), "999,999,999 values"),
     "a workbook of predictions": (says(*PREDICT, "test.csv", "--out", "out.xlsx"), "files .xlsx are not written"),
+    "no points": (without_geometries, "bad.gpkg has no geometries: save the table as CSV or Parquet."),
     "points along dates": (points_along_dates, "columns of numbers, and 'when' has dates or text"),
     "no folder for predictions": (says(*PREDICT, "test.csv", "--out", "nowhere/out.csv"), "there is no folder"),
 }

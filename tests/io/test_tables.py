@@ -1,6 +1,7 @@
 """A user's own CSV files."""
 
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from lmgp.errors import DatasetError
 from lmgp.experiments.datasets import load_csv
 from lmgp.io.kinds import Kinds
-from lmgp.io.tables import Dialect, read_targets, write_table
+from lmgp.io.tables import Dialect, read_table, read_targets, write_table
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -167,6 +168,29 @@ def test_csv_that_is_no_file(tmp_path: Path) -> None:
         load_csv(tmp_path / "missing.csv", "y")
     with pytest.raises(DatasetError, match="is a folder; give the path"):
         load_csv(tmp_path, "y")
+
+
+def test_an_empty_text_in_one_column_is_a_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", 'a\n1\n""\n \n\n2\n')
+    with pytest.raises(DatasetError, match=r"missing or infinite values in 'a' \(1 row, first line 3\)"):
+        read_table(path, lambda where, names: names)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="Pipes have no paths here.")
+def test_csv_from_a_pipe() -> None:
+    read, write = os.pipe()
+    os.write(write, b"a,y\n1,2\n3,4\n")
+    os.close(write)
+    values, _, _ = read_targets(Path(f"/dev/fd/{read}"), ["y"], None)
+    os.close(read)
+    np.testing.assert_array_equal(values, [[1, 2], [3, 4]])
+
+
+def test_rows_of_parquet_are_counted_from_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmgp.io.tables.BATCH_ROWS", 2)
+    pd.DataFrame({"a": ["1", "2", "3", "x"], "y": range(4)}).to_parquet(tmp_path / "d.parquet")
+    with pytest.raises(DatasetError, match=r"not numeric: 'a' \(row 3: 'x'\)"):
+        read_targets(tmp_path / "d.parquet", ["y"], None)
 
 
 def test_csv_that_is_not_an_intact_gzip_file(tmp_path: Path) -> None:

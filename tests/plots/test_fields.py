@@ -157,6 +157,13 @@ def test_two_corners_are_enough_for_a_map() -> None:
     assert corners[..., 1].max() == pytest.approx(3.25)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_model_that_knows_names_takes_corners_without_them() -> None:
+    model, X, y = exact(2)
+    named = model.fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    assert plots.map(named, [[0.0, 1.0], [2.0, 3.0]], n_points=5)[0].get_xlabel() == "a"
+
+
 # ------------------------------------------------------------------------------------------------------------ centroids
 
 

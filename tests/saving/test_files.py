@@ -253,6 +253,10 @@ FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
     "objects": (lambda path: of_version_1(path, of_objects), "damaged or incomplete"),
     "an array that states more": (lambda path: of_version_1(path, of_an_array_that_states_more), "damaged or incom"),
     "an array less": (lambda path: of_version_1(path, lambda members: members.pop("a7.npy")), "do not fit together"),
+    "no header of version 1": (
+        lambda path: of_version_1(path, lambda members: members.update({"model.json": b"{}"})),
+        "damaged or incomplete",
+    ),
     "function": (lambda path: change(path, lambda header: fields(header).update(solved=OF_A_FUNCTION)), "'os.system'"),
     "function of version 1": (lambda path: of_version_1(path, of_a_function), "it holds 'system', which this"),
     "no model": (lambda path: change(path, lambda header: header.update(model=fields(header)["kernel"])), "no model"),

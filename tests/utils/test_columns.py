@@ -11,7 +11,8 @@ import pytest
 from scipy import sparse
 
 from lmgp.errors import InputError
-from lmgp.utils.columns import refuse_other_than_numbers
+from lmgp.utils.columns import reads_as_date, reads_as_number, refuse_other_than_numbers
+from lmgp.utils.dates import times_of
 
 DAYS = pd.date_range("2020-01-01", periods=6)
 SOME = [1.5, 2.0, -3.0, 0.0, 7.0, 1e9]
@@ -151,6 +152,19 @@ def test_text_that_reads_as_dates_says_so() -> None:
     assert "reads as dates" in message
     days = eval(message.partition("days by ")[2].split(", ", 1)[1].rstrip("."), {"df": df, "pd": pd})
     np.testing.assert_array_equal(days, np.arange(6))
+
+
+def test_a_code_is_no_number() -> None:
+    assert [text for text in ("12_3", "1e3", " -4 ", "12-3") if reads_as_number(text)] == ["1e3", " -4 "]
+
+
+def test_dates_are_those_that_can_be_read() -> None:
+    dates = ["2020-01", " 2020-01-31 ", "20200131T1200", "2020-01-31 12:00:00.5+02:00"]
+    others = ["2020-13", "2020-01-31_12:00", "2020-01-31 12:00:00,5", "2020-01-31T12:00.5", "2020-01-31:12", "2020-W01"]
+    assert [text for text in (*dates, *others) if reads_as_date(text)] == dates
+    times = ["2020-01-01", "2020-01-31", "2020-01-31T12:00", "2020-01-31T10:00:00.5"]
+    for dtype in (object, "str"):
+        np.testing.assert_array_equal(times_of(pd.Series(dates, dtype=dtype)), np.array(times, "datetime64[us]"))
 
 
 @pytest.mark.parametrize("texts", [["1,5", "2", "3", "4", "5", "6"], ["1,500.25", "2", " ", "4", "5", "6"]])
