@@ -1,8 +1,9 @@
-"""What the choice of a distribution costs: nats where noise is normal, and seconds of fits and predictions.
+"""What the choice of a distribution costs: nats where noise is normal, and seconds and scores on data sets.
 
 The first part draws smooth functions of three columns with normal noise, and compares the mean log density of new rows
 under noise="auto" with that under noise="normal", with everything else learned in the same way. The second part times
-fits and predictions of both on data sets, in turns.
+and scores fits of each noise on data sets, in turns: NLPD and RMSE with y in its standard deviations, and the mean
+error in units of y.
 
     python benchmarks/noise.py [--draws 5] [--sizes 300 1000 4000 20000] [--repeats 3]
     python benchmarks/noise.py --sets uk_houses_2020-12 kin40k protein  # LMGP_DATA_DIR has the data
@@ -17,12 +18,12 @@ from statistics import mean, median
 
 import numpy as np
 from common import timed, write
-from quality import SETS, load
+from quality import SETS, load, scores
 
 from lmgp import GPRegressor
 from lmgp.learning.engine import REMEMBERED
 
-NOISES = "normal", "auto"
+NOISES, OF_SETS = ("normal", "auto"), ("normal", "varying", "auto")
 
 
 def drawn(n, seed, n_new=2000):
@@ -54,10 +55,10 @@ def losses(sizes, draws):
 
 
 def seconds(sets, repeats):
-    """Return a row for each set and repeat: the seconds of fits and predictions of both."""
+    """Return a row for each set and repeat: the seconds and the scores of fits with each noise."""
     rows = []
     for name, repeat in product(sets, range(repeats)):
-        rows.append({"set": name, "repeat": repeat, **seconds_of(*load(name, **SETS[name])[:3])})
+        rows.append({"set": name, "repeat": repeat, **of_set(*load(name, **SETS[name])[:4])})
         print(rows[-1], flush=True)
     for name, what in product(sets, ("fit", "predict")):
         ratio = median(row[f"{what} auto"] / row[f"{what} normal"] for row in rows if row["set"] == name)
@@ -65,14 +66,16 @@ def seconds(sets, repeats):
     return rows
 
 
-def seconds_of(X, y, X_new):
-    """Return the seconds of a fit and of predictions with each noise."""
+def of_set(X, y, X_new, y_new):
+    """Return the seconds of a fit and of predictions with each noise, and their scores."""
     found = {}
-    for noise in NOISES:
+    for noise in OF_SETS:
         REMEMBERED.clear()  # or the second fit would learn nothing
         model = GPRegressor(noise=noise, random_state=0)
         found[f"fit {noise}"] = timed(partial(model.fit, X, y))[0]
-        found[f"predict {noise}"] = timed(partial(model.predict_distribution, X_new))[0]
+        found[f"predict {noise}"], predicted = timed(partial(model.predict_distribution, X_new))
+        told = scores(y_new, predicted, y.std()) | {"mean error": float(np.mean(y_new - predicted.mean()))}
+        found |= {f"{score} {noise}": told[score] for score in ("nlpd", "rmse", "mean error")}
     return found
 
 

@@ -33,7 +33,7 @@ from common import timed, write
 
 from lmgp import MaternKernel, NystroemFeatures
 from lmgp.data import Noise, Rows, sampling
-from lmgp.posteriors.likelihood import ExactLikelihood
+from lmgp.posteriors.exact import ExactLikelihood
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.posteriors.rowsystems import RowSystems
 from lmgp.posteriors.vecchia import VecchiaLikelihood

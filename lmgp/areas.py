@@ -1,6 +1,7 @@
 """Averages over areas, with their standard deviations: block kriging."""
 
 import math
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
 
     if not has_geometry(areas):
         raise InputError(f"areas must be a GeoDataFrame or a GeoSeries of polygons; got a {type(areas).__name__}.")
-    if isinstance(n_points, bool) or not isinstance(n_points, int) or n_points < 1:
+    if isinstance(n_points, bool) or not isinstance(n_points, Integral) or n_points < 1:
         raise InputError(f"n_points must be a positive integer; got {n_points!r}.")
     shapes = areas.geometry
     if wrong := sorted(set(shapes.geom_type.map(str)) - {"Polygon", "MultiPolygon"}):

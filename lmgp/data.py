@@ -533,6 +533,18 @@ def named_targets(y: Any, target: Floats) -> NDArray[Any] | None:
     return np.array([str(name) for name in names], dtype=object)
 
 
+def refuse_other_order(y: Any, names: NDArray[Any] | None) -> None:
+    """Refuse targets with the names of a model's in another order.
+
+    Raises
+    ------
+    InputError
+    """
+    given = list(map(str, getattr(y, "columns", ())))
+    if names is not None and sorted(given) == sorted(names) and given != list(names):
+        raise InputError(f"y must have its columns in the order of fit, {', '.join(names)}; got {', '.join(given)}.")
+
+
 def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     """Check rows as scikit-learn's `validate_data` does, with messages that name columns and rows.
 
@@ -582,8 +594,20 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
 
 
 def _refuse_no_inputs(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
-    """Refuse what is no table of numbers with the columns of an estimator."""
-    _refuse_sparse(estimator, X, options)
+    """Refuse what is no table of numbers with an estimator's columns; sparse ones by a TypeError, as scikit-learn."""
+    if not options.get("accept_sparse"):
+        # Which a frame has if all of its columns are sparse.
+        if hasattr(X, "iloc") and X.ndim == 2 and X.shape[1] and hasattr(X, "sparse"):
+            raise TypeError(
+                f"A data frame of sparse columns was passed as X, but {type(estimator).__name__} needs dense ones: use "
+                "X.sparse.to_dense(), or pd.get_dummies(..., sparse=False) where they are made."
+            )
+        if issparse(X):
+            raise TypeError(
+                f"Sparse data was passed as X, but dense data is required by {type(estimator).__name__}. Ask for dense "
+                "columns where they are made, OneHotEncoder(sparse_output=False) or ColumnTransformer(..., "
+                "sparse_threshold=0), or use X.toarray()."
+            )
     refuse_what_is_no_table(X, "X")
     if options.get("reset") is False:
         refuse_other_columns(estimator, X)
@@ -601,24 +625,6 @@ def refuse_other_columns(estimator: BaseEstimator, X: Any) -> None:
         known = set(getattr(estimator, "feature_names_in_", ()))
         cure = "Take them by name: X[model.feature_names_in_]." if known and known <= set(X.columns) else ""
         raise InputError(f"{error}{cure}") from error
-
-
-def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
-    """Raise a TypeError, as scikit-learn does, for sparse rows where they are not accepted."""
-    if options.get("accept_sparse"):
-        return
-    # Which a frame has if all of its columns are sparse.
-    if hasattr(X, "iloc") and X.ndim == 2 and X.shape[1] and hasattr(X, "sparse"):
-        raise TypeError(
-            f"A data frame of sparse columns was passed as X, but {type(estimator).__name__} needs dense ones: use "
-            "X.sparse.to_dense(), or pd.get_dummies(..., sparse=False) where they are made."
-        )
-    if issparse(X):
-        raise TypeError(
-            f"Sparse data was passed as X, but dense data is required by {type(estimator).__name__}. Ask for dense "
-            "columns where they are made, OneHotEncoder(sparse_output=False) or ColumnTransformer(..., "
-            "sparse_threshold=0), or use X.toarray()."
-        )
 
 
 def check_rows(

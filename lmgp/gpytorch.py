@@ -424,6 +424,8 @@ def _library_kernel(kernel: Kernel) -> Any:
             linear.initialize(variance=torch.from_numpy(np.array(kernel.variance, dtype=np.float64)))
             linear.raw_variance.requires_grad_(not kernel.parameters[0].fixed)
             return linear
+        case ColumnsKernel() if any(isinstance(one, str) for one in kernel.listed):
+            raise InputError(f"Kernels of GPyTorch have columns by index, and none by name; got {kernel.listed}.")
         case ColumnsKernel():
             inner, listed = _library_kernel(kernel.kernel), torch.tensor(kernel.listed)
             inner.active_dims = listed if inner.active_dims is None else listed[inner.active_dims]

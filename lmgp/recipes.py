@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -28,20 +28,14 @@ from lmgp.posteriors.local import LocalPlan, Solver, fitted_map, reach_of
 from lmgp.posteriors.modes import ModePlan
 from lmgp.posteriors.nearest import NearestPlan
 from lmgp.posteriors.residual import ResidualPlan
-from lmgp.posteriors.rounding import some_rows
 from lmgp.posteriors.spectral import SpectralPosterior
-from lmgp.posteriors.weights import WeightPosterior, fitted_global_map
-from lmgp.sums.base import Sums
+from lmgp.posteriors.weights import WeightPosterior, fitted_global_map, some_rows
+from lmgp.sums.base import Sample, Sums
 from lmgp.sums.cubes import CubeSums
 from lmgp.sums.gram import WeightSums
-from lmgp.sums.kept import RowSums
+from lmgp.sums.kept import NearestSums, RowSums
 from lmgp.sums.modes import ModeSums
-from lmgp.sums.nearest import NearestSums
 from lmgp.utils.arithmetic import USUAL, Arithmetic, Precision
-
-if TYPE_CHECKING:
-    from lmgp.sums.sample import Sample
-
 
 # Up to this number of input columns the default map around centroids is the explicit one.
 LOW_DIMENSION = 4
@@ -125,7 +119,7 @@ class AdditiveRecipe(Recipe):
         return True
 
     @abstractmethod
-    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:
+    def sums(self, kernel: Kernel, noise_variance: float, sample: Sample, rng: Generator, n_trend: int = 0) -> Sums:
         """Make the sums over no rows, from a sample of those that come, with centred targets.
 
         `n_trend` says how many of the last targets are columns of a trend that is to be estimated.
@@ -202,7 +196,7 @@ class Weights(AdditiveRecipe):
         noise = Noise(noise_variance, self.approximation)
         return WeightSums.over(features, centre, kernel, noise, rows.n_targets, self.arithmetic, probe)
 
-    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
+    def sums(self, kernel: Kernel, noise_variance: float, sample: Sample, rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         assert sample.rows is not None  # a model is made of some rows
         return self._over(kernel, noise_variance, sample.rows, rng)
 
@@ -241,8 +235,7 @@ class Local(AdditiveRecipe):
 
     def needs_sample(self, kernel: Kernel) -> bool:
         """Say whether the map depends on where the rows are: all monomials up to a degree do not."""
-        features = TaylorFeatures() if self.features is None else self.features
-        return not (isinstance(features, TaylorFeatures) and features.index_set == "total_degree")
+        return not (isinstance(self.features, TaylorFeatures) and self.features.index_set == "total_degree")
 
     def _features_of(self, n_inputs: int) -> Any:
         """Return the map, or the default one for sums of Gaussians; not fitted."""
@@ -255,7 +248,7 @@ class Local(AdditiveRecipe):
         """How centroids are placed: by a name, or as "given"."""
         return self.centroids if isinstance(self.centroids, str) else "given"
 
-    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
+    def sums(self, kernel: Kernel, noise_variance: float, sample: Sample, rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         rows = sample.rows
         assert rows is not None  # a model is made of some rows
         reason = (
@@ -330,7 +323,7 @@ class Spectral(AdditiveRecipe):
             max_memory_gib=self.max_memory_gib, max_seconds=self.max_seconds, seed=int(rng.integers(2**63)),
         )  # fmt: skip
 
-    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
+    def sums(self, kernel: Kernel, noise_variance: float, sample: Sample, rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         rows, summary = sample.rows, sample.summary
         assert rows is not None and summary is not None  # noqa: PT018 - a model is made of some rows
         given = checked_box(self.box, rows.X.shape[1]) or (summary.low, summary.high)
@@ -376,7 +369,7 @@ class OfNearRows(AdditiveRecipe):
     def _plan(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> NearestPlan | ResidualPlan:
         """Say how near rows predict, and fit what the plan has of rows."""
 
-    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
+    def sums(self, kernel: Kernel, noise_variance: float, sample: Sample, rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         assert sample.rows is not None  # a model is made of some rows
         return NearestSums.over(self._plan(kernel, noise_variance, sample.rows, rng), sample.rows.take(slice(0)))
 

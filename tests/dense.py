@@ -16,7 +16,7 @@ from lmgp import (
 from lmgp.data import Rows
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.likelihood import ExactLikelihood
+from lmgp.posteriors.exact import ExactLikelihood
 
 APPROXIMATIONS = ("sor", "dtc", "fitc")
 

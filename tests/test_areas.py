@@ -129,7 +129,7 @@ def test_averages_are_those_of_drawn_functions() -> None:
     model = ExactGPRegressor(MaternKernel(0.8, 1.3, smoothness=1.5), 0.02).fit(X, y)
     points = lattice(AREAS[1], 400)
     draws = model.sample_y(pd.DataFrame(points, columns=["x", "y"]), 2000).mean(axis=0)
-    found = predict_areas(model, AREAS[1:2], n_points=100)
+    found = predict_areas(model, AREAS[1:2], n_points=np.int64(100))
     assert found["mean"].iloc[0] == pytest.approx(draws.mean(), abs=4.0 * draws.std() / np.sqrt(2000))
     assert found["std"].iloc[0] == pytest.approx(draws.std(), rel=0.08)
 

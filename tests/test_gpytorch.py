@@ -393,6 +393,7 @@ REFUSED = {
     "no rows": (refused(lambda model: setattr(model, "train_inputs", None)), "has no training rows"),
     "another model": (refused(lambda _: torch.nn.Linear(1, 1)), "Exact models, .* convert; got Linear"),
     "another regressor": (refused(lambda _: None, regressor=LinearFeatures()), "regressor must be an unfitted"),
+    "a column by name": (lambda: to_gpytorch(GAUSSIAN.on("lon")), r"by index, and none by name; got \['lon'"),
     "a trend": (lambda: to_gpytorch(ExactGPRegressor(GAUSSIAN, 0.1, trend="linear").fit(*rows()[:2])), "A trend"),
     "an approximate regressor": (
         lambda: to_gpytorch(LocalizedGPRegressor(kernel=GAUSSIAN, noise_variance=0.1).fit(*rows()[:2])),

@@ -44,8 +44,8 @@ from lmgp.recipes import (
     Weights,
     checked_box,
 )
+from lmgp.sums.base import Sample
 from lmgp.sums.modes import ModeSums
-from lmgp.sums.sample import Sample
 from lmgp.utils.arithmetic import Arithmetic
 from tests.dense import dense, distances, draw
 
@@ -331,7 +331,8 @@ def test_centroids_of_other_columns_are_refused(places: Any, features: Any) -> N
         (Weights(TaylorFeatures()), GAUSSIAN, True),
         (Weights(OptimizedMaclaurinFeatures()), GAUSSIAN, True),
         (Weights(Nystroem()), GAUSSIAN, True),
-        (Local(), GAUSSIAN, False),
+        (Local(), GAUSSIAN, True),
+        (Local(TaylorFeatures()), GAUSSIAN, False),
         (Local(TaylorFeatures(index_set=read("total_degree"))), GAUSSIAN, False),
         (Local(TaylorFeatures(index_set=read("energy"))), GAUSSIAN, True),
         (Local(OptimizedMaclaurinFeatures()), GAUSSIAN, True),

@@ -76,15 +76,4 @@ def _let_go_of_output() -> None:
 
 
 def _parser() -> Parser:
-    return parser(
-        {
-            "fit": models.fit,
-            "predict": models.predict,
-            "info": models.info,
-            "score": scores.score,
-            "plot": scores.plot,
-            "compare": comparisons.compare,
-            "reproduce": comparisons.reproduce,
-            "datasets": comparisons.datasets,
-        }
-    )
+    return parser(vars(models) | vars(scores) | vars(comparisons))  # commands are functions of their names

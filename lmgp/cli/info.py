@@ -9,8 +9,8 @@ from lmgp.metrics.scorers import end_of
 from lmgp.utils.facts import Facts
 
 
-def described(model: Any, notes: dict[str, Any]) -> str:
-    """Describe a fitted model or map: one line for each thing, with its name first.
+def facts(model: Any, notes: dict[str, Any]) -> Facts:
+    """Return what there is to say of a fitted model or map, and what its columns have become.
 
     Parameters
     ----------
@@ -18,11 +18,6 @@ def described(model: Any, notes: dict[str, Any]) -> str:
     notes : dict
         What `lmgp fit` says of the data.
     """
-    return f"{facts(model, notes)}\n"
-
-
-def facts(model: Any, notes: dict[str, Any]) -> Facts:
-    """Return the summary of a model, and what its columns have become; see `described`."""
     told = dict(summary(model, notes).facts)
     columns = columns_of(model)
     return Facts(told if columns is None else told | {"columns": str(columns)})

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lmgp.cli.parsing import STANDARD, dialect_of
 from lmgp.errors import DatasetError, InputError, missing_columns
@@ -59,11 +59,13 @@ def reading(table: str) -> AbstractContextManager[None]:
     return ticking(lambda: _LOG.info("reading %s", whole), PATIENCE, None)
 
 
-class RowsForModel(NamedTuple):
-    """Rows of a table for a model.
+def read_for_model(
+    model: Any, arguments: argparse.Namespace, targets: Sequence[str] = ()
+) -> "tuple[Any, Floats, NDArray[bool_]]":
+    """Read the columns of a model from a table, and then the targets; see `lmgp.io.tables.read_table`.
 
-    Attributes
-    ----------
+    Returns
+    -------
     X : DataFrame or ndarray of shape (n, d)
         A data frame where the model knows the names of its columns.
     y : ndarray of shape (n, t)
@@ -71,18 +73,6 @@ class RowsForModel(NamedTuple):
     complete : ndarray of bool of shape (n,)
         Which rows lack nothing that the model needs.
     """
-
-    X: Any
-    y: "Floats"
-    complete: "NDArray[bool_]"
-
-    def without_gaps(self) -> "tuple[Any, Floats]":
-        """Return the complete rows, and say how many are left out."""
-        return complete_rows(self.X, self.complete), self.y[self.complete]
-
-
-def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[str] = ()) -> RowsForModel:
-    """Read the columns of a model from a table, and then the targets; see `lmgp.io.tables.read_table`."""
     from lmgp.columns.categories import Categories
     from lmgp.columns.dates import Dates
     from lmgp.columns.numbers import Numbers
@@ -126,8 +116,8 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
     X, y = values[:, :n_inputs], values[:, n_inputs:]
     if known or not of_model.is_numeric:
         frame = kinds.frame(X, list(kinds.expected)[:n_inputs])
-        return RowsForModel(frame if known else frame.to_numpy(), y, complete)
-    return RowsForModel(X, y, complete)
+        return frame if known else frame.to_numpy(), y, complete
+    return X, y, complete
 
 
 def complete_rows(values: "Floats", complete: "NDArray[bool_]") -> "Floats":

@@ -47,7 +47,7 @@ def fit(arguments: argparse.Namespace) -> None:
     import numpy as np
     import pandas as pd
 
-    from lmgp.cli.info import described
+    from lmgp.cli.info import facts
     from lmgp.estimators.chosen import GPRegressor
     from lmgp.estimators.several import MultiTargetGPRegressor
     from lmgp.estimators.transformed import TransformedTargetGPRegressor
@@ -94,7 +94,7 @@ def fit(arguments: argparse.Namespace) -> None:
         **({"ranges": np.column_stack((X.min(axis=0), X.max(axis=0))).tolist()} if is_numeric else {}),
     }
     save_with_notes(model, arguments.out, notes)
-    sys.stdout.write(described(model, notes))
+    sys.stdout.write(f"{facts(model, notes)}\n")
     _LOG.info("wrote %s", arguments.out)
 
 
@@ -263,12 +263,12 @@ def _parts_of_table(model: Any, arguments: argparse.Namespace, whole: bool) -> "
 
     from lmgp.grids import column_names, refuse_taken_names
 
-    rows = read_for_model(model, arguments)
-    columns = dict(pd.DataFrame(rows.X, columns=column_names(model)).infer_objects()) if whole else {}
+    X, _, complete = read_for_model(model, arguments)
+    columns = dict(pd.DataFrame(X, columns=column_names(model)).infer_objects()) if whole else {}
     refuse_taken_names(columns)
-    for name, values in _predictions(model, rows.X[rows.complete], arguments).items():
-        columns[name] = np.full(len(rows.X), np.nan)
-        columns[name][rows.complete] = values
+    for name, values in _predictions(model, X[complete], arguments).items():
+        columns[name] = np.full(len(X), np.nan)
+        columns[name][complete] = values
     yield columns
 
 
@@ -300,9 +300,9 @@ def info(arguments: argparse.Namespace) -> None:
     from lmgp.saving.files import load_with_header
 
     model, arguments.header = load_with_header(arguments.model, tensors=False)
-    from lmgp.cli.info import described, is_solved, of_file  # by now, a file that cannot be read has been refused
+    from lmgp.cli.info import facts, is_solved, of_file  # by now, a file that cannot be read has been refused
 
     if not is_solved(model):  # which takes tensors
         model, _ = load_with_header(arguments.model)
-    described_model = described(model, arguments.header.get("notes", {}))
-    sys.stdout.write(described_model + of_file(arguments.model, model, arguments.header))
+    told = facts(model, arguments.header.get("notes", {}))
+    sys.stdout.write(f"{told}\n{of_file(arguments.model, model, arguments.header)}")

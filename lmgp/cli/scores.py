@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmgp.cli.loaded import loaded_model, read_for_model, target_names
+from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, target_names
 from lmgp.cli.parsing import STANDARD
 from lmgp.errors import InputError
 from lmgp.saving.output import check_place, write_whole
@@ -92,8 +92,8 @@ def _scored(
             f"{arguments.model} predicts {len(names)} targets, {', '.join(names)}; name the column of each, in this "
             f"order, with --target; got {', '.join(targets)}."
         )
-    rows, y = read_for_model(model, arguments, targets).without_gaps()
-    y = y[:, 0] if names is None else y
+    rows, y, complete = read_for_model(model, arguments, targets)
+    rows, y = complete_rows(rows, complete), y[complete, 0] if names is None else y[complete]
     distribution = predicted_distribution(model, rows)
     return targets, (rows, y, distribution), _scores(y, distribution, arguments.level)
 

@@ -82,4 +82,6 @@ class Gaps:
             z = (values[np.ix_(rows, known)] - self.mean[known]) / self.scale[known]
             covariance = np.linalg.inv(precision[np.ix_(gone, gone)])
             weights = -precision[np.ix_(known, gone)] @ covariance
-            yield rows, gone, self.mean[gone] + self.scale[gone] * (z @ weights), covariance
+            # A product of matrices rounds one row in another way than many, among which it is found again.
+            filled = np.einsum("ij,jk->ik", z, weights)
+            yield rows, gone, self.mean[gone] + self.scale[gone] * filled, covariance

@@ -89,7 +89,7 @@ class OnTurnedAxes(TwoColumns):
         return np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
 
     def coordinates(self, values: Floats, deviations: Floats) -> Floats:
-        return values @ self._axes.T
+        return np.einsum("ij,kj->ik", values, self._axes)  # which rounds one row as it rounds many
 
     def values(self, coordinates: Floats) -> Floats:
         return coordinates @ self._axes

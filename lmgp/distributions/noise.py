@@ -23,6 +23,8 @@ NOISES: tuple[NoiseName, ...] = get_args(NoiseName)
 
 # Of fewer rows, nothing tells a t from a normal distribution.
 FEWEST_ROWS = 30
+# A t of as many degrees of freedom is normal to the last digit; of infinity numpy draws no number.
+NORMAL_DEGREES = 1e100
 
 
 class NoiseTrial(NamedTuple):
@@ -250,7 +252,9 @@ def distribution(degrees: Floats | float, mean: Floats, scale: Floats) -> Any:
     What is known without any uncertainty gets the smallest scale that there is: of zero, scipy has no distribution.
     """
     scale = np.maximum(scale, np.finfo(np.float64).tiny)
-    return stats.norm(mean, scale) if np.isinf(degrees).all() else stats.t(degrees, mean, scale)
+    if np.isinf(degrees).all():
+        return stats.norm(mean, scale)
+    return stats.t(np.minimum(degrees, NORMAL_DEGREES), mean, scale)
 
 
 def checked_noise(noise: Any) -> NoiseName:

@@ -30,6 +30,7 @@ from lmgp.data import (
     generator,
     known_centers,
     named_targets,
+    refuse_other_order,
     sampling,
     validated,
     validated_pair,
@@ -40,12 +41,10 @@ from lmgp.errors import ImplausibleMeanWarning, InputError, warn
 from lmgp.estimators.expected import expected_seconds
 from lmgp.estimators.importance import FEWEST, importances
 from lmgp.estimators.leave_one_out import LeaveOneOut
-from lmgp.estimators.long_periods import warn_of_long_periods
-from lmgp.estimators.outlying import warn_of_outlying_rows
-from lmgp.estimators.plausible import TARGET_RANGES, implausible
 from lmgp.estimators.robust import RobustGain, RobustRows, robust_rows
 from lmgp.estimators.rows_left_out import observation_noises, with_noise
 from lmgp.estimators.summary import Summarized
+from lmgp.estimators.warned import TARGET_RANGES, implausible, warn_of_long_periods, warn_of_outlying_rows
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel, check_kernel
 from lmgp.kernels.table import row_variances
@@ -643,8 +642,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, noise_variances: Any, duplicates: Duplicates, center: Any
     ) -> None:
         """Fit with normal noise, without what is told of the fit afterwards."""
-        if duplicates != "keep":
-            check_duplicates(duplicates)
+        check_duplicates(duplicates)
         if isinstance(X, RowSource):
             raise InputError(
                 f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit GPRegressor, "
@@ -806,6 +804,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         """Return the columns and the targets of rows as numbers: of training rows with `reset`."""
+        if not reset and "_fitted" in vars(self):
+            refuse_other_order(y, self._fitted.target_names)
         return validated_pair(self, X, y, reset=reset, ensure_min_samples=2 if reset else 1)
 
     @property
@@ -940,7 +940,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             In squared units of y; only with `return_cov`.
         error : ndarray of shape (n,)
             The estimated KL(this prediction ‖ the exact GP's), with noise, in nats; only with `return_error`. An
-            expectation, best averaged over rows: see the notes of `lmgp.posteriors.truncation.expected_divergence`.
+            expectation, best averaged over rows: see the notes of `lmgp.posteriors.weights.expected_divergence`.
 
         Raises
         ------
@@ -954,7 +954,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         Warns
         -----
         ImplausibleMeanWarning
-            If means are impossible under the model itself, see `lmgp.estimators.plausible`; the message names the cure.
+            If means are impossible under the model itself, see `lmgp.estimators.warned`; the message names the cure.
         """
         check_is_fitted(self)
         if dask_kind(X) is not None:
@@ -1331,7 +1331,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        float
+        float or ndarray of shape (t,)
             log p(y) in nats, of y less its mean or less the estimated trend; of models that are made of sums, the
             density of each row counts to the power of its weight. That of the exact process of a Cholesky
             factor, of the features of `FeaturizedGPRegressor`, of the blocks of `ResidualGPRegressor`, and of up to
@@ -1346,10 +1346,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         fit, posterior = self._solution()
-        given = () if theta is None else hyperparameters_at(fit.kernel, fit.noise_variance, theta)
-        densities = posterior.log_density(*given)
+        given = () if theta is None else hyperparameters_at(fit.kernel, fit.kernels[0].noise_variance, theta)
         n = 0.0 if np.all(fit.scales == 1.0) else posterior.n_observations
-        return self._of_targets([float(one) for one in densities - n * np.log(fit.scales)])
+        densities = posterior.log_density(*given) - n * np.log(fit.scales)
+        return float(densities[0]) if fit.target_names is None else densities
 
     @property
     def loo_(self) -> LeaveOneOut | tuple[LeaveOneOut, ...]:

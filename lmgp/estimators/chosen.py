@@ -28,7 +28,7 @@ from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.rows_left_out import FEWEST_IN_REGIONS
 from lmgp.estimators.spectral import SpectralGPRegressor
 from lmgp.estimators.streamed import AdditiveGaussianProcess
-from lmgp.estimators.targets import warn_of_targets
+from lmgp.estimators.warned import warn_of_targets
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.sphere import Metric
 from lmgp.learning.engine import Average, Settings, Wanted
@@ -44,7 +44,7 @@ from lmgp.selection.candidates import Problem, checked_methods
 from lmgp.selection.choose import choose
 from lmgp.selection.methods import METHODS
 from lmgp.selection.search import Selection
-from lmgp.sums.sample import Sample
+from lmgp.sums.base import Sample
 from lmgp.utils.columns import pandas_frame
 from lmgp.utils.fitted import OfFit
 from lmgp.utils.progress import silent, stage
@@ -107,7 +107,7 @@ class GPRegressor(AdditiveGaussianProcess):
         three columns, x, y and z in km on a sphere of radius 6371.0088 km, whose distances are chords; the other
         columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km. In a list
         of columns for `trend`, longitude stands for x and y, and latitude for z.
-    columns : mapping of str or int to {"number", "category", "date"}, optional
+    columns : mapping of str or int to {"number", "log", "asinh", "category", "date"}, optional
         What columns are, by name or index, where their values do not say so, such as ``{"zip": "category"}``.
         Otherwise text, and pandas' categories, are categories, and dates are dates. Numbers that are dates are days
         since 1970-01-01.
@@ -340,8 +340,7 @@ class GPRegressor(AdditiveGaussianProcess):
         self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
         n_trend = trend.n_columns if trend.estimated else 0
-        of_learned = learned.kernel, learned.noise_variance
-        recipe, selection, drawing = self._choice(rows, *of_learned, rng, n_trend)
+        recipe, selection, drawing = self._choice(rows, learned.kernel, learned.noise_variance, rng, n_trend)
         if (self._asked_for or self._sample is not None) and selection.shortfall:
             warn(selection.shortfall, ToleranceWarning)
         stage("fitting", "fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{self._n_streamed or len(rows):,}")
@@ -358,23 +357,20 @@ class GPRegressor(AdditiveGaussianProcess):
         n_predict = n_streamed or len(rows) if self.n_predict is None else int(self.n_predict)
         first = rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
         n_targets = rows.n_targets + n_trend
+        # Rows left out may choose fewer rows to predict from: of few rows, the exact process is taken.
+        free = self.noise != "normal" and not (self._asked_for or self._all_given) and n_streamed is None
         problem = Problem(
             first, kernel, noise_variance, float(self.tolerance), n_predict, n_targets, n_streamed,
             methods, int(self.max_features), float(self.max_memory_gib),
-            by_rows_left_out=self._by_rows_left_out(rows, kernel),
+            by_rows_left_out=free and len(rows) > FEWEST_IN_REGIONS and kernel.can("metric"),
         )  # fmt: skip
         return choose(problem, rng)
-
-    def _by_rows_left_out(self, rows: Rows, kernel: Kernel) -> bool:
-        """Say whether rows left out may choose fewer rows to predict from: of few rows, the exact process is taken."""
-        free = self.noise != "normal" and not (self._asked_for or self._all_given) and self._n_streamed is None
-        return free and len(rows) > FEWEST_IN_REGIONS and kernel.can("metric")
 
     @property
     def _asked_for(self) -> bool:
         """Whether a user has said how near the exact process the model is to be, or by what."""
-        given = self.tolerance, self.max_features, self.methods
-        return given != (GPRegressor.tolerance, GPRegressor.max_features, GPRegressor.methods)
+        given = self.tolerance, self.max_features
+        return self.methods is not None or given != (GPRegressor.tolerance, GPRegressor.max_features)
 
     @property
     def _n_streamed(self) -> int | None:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.data import Floats
+from lmgp.errors import InputError
 from lmgp.estimators.base import GaussianProcess
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Wanted
@@ -22,7 +23,8 @@ from lmgp.utils.fitted import OfFit
 class ExactGPRegressor(GaussianProcess):
     """The exact Gaussian process, with hyper-parameters by maximum marginal likelihood.
 
-    Hyper-parameters are learned by L-BFGS from several starts to convergence, on at most `max_learning_rows` rows.
+    Hyper-parameters are learned by Fisher scoring, see `lmgp.learn`: by the exact likelihood of up to
+    `max_learning_rows` rows, and by Vecchia's of more.
     Predictions use all rows: by a Cholesky factor, in O(n³) time and 16 n² bytes of memory, or, of more rows than that
     allows, by conjugate gradients, in O(n²) time an iteration.
 
@@ -60,7 +62,7 @@ class ExactGPRegressor(GaussianProcess):
         The memory that a prediction may take, in GiB: for the two n × n matrices of "cholesky", 4 are enough for 16,384
         rows; "iterative" keeps covariances, half of them and in single precision where that does, as far as they fit.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Draws the sample of rows, and the landmarks of an iterative solve.
+        Draws the landmarks of an iterative solve. What is learned does not depend on it.
 
     Attributes
     ----------
@@ -72,8 +74,8 @@ class ExactGPRegressor(GaussianProcess):
         The coefficients of the trend with their standard errors, in the units of X and y; None of a constant. Printed,
         it is a table.
     log_marginal_likelihood_, log_marginal_likelihood_value_ : float
-        Of the centred y, or of the least-squares residuals of a trend, of the rows from which hyper-parameters are
-        learned (all, where there are at most `max_learning_rows`), in nats. The second is scikit-learn's name of it.
+        Of y less its mean, or less the estimated trend, of all training rows, in nats. The second is scikit-learn's
+        name of it.
     converged_ : bool
         Whether the likelihood was maximised to convergence; True where nothing was to be learned.
     iterations_ : lmgp.posteriors.iterative.Iterations or None
@@ -121,13 +123,10 @@ class ExactGPRegressor(GaussianProcess):
     verbose: bool = False
 
     def _recipe(self, n_rows: int, kernel: Kernel) -> Exact | Iterative:
-        solver = self.solver
-        if solver != "cholesky" and self.device != "cpu":
+        if self.solver != "cholesky" and self.device != "cpu":
             check_device(self.device)
-        if solver == "auto":
-            fits = n_rows <= max_rows_within(self.max_memory_gib) or not kernel.can("metric")
-            solver = "cholesky" if fits else "iterative"
-        if solver == "cholesky":
+        fits = n_rows <= max_rows_within(self.max_memory_gib) or not kernel.can("metric")
+        if self.solver == "cholesky" or (self.solver == "auto" and fits):
             return Exact(self.max_memory_gib)
         return Iterative(
             float(self.tolerance), int(self.max_iterations), self.max_memory_gib, self.device, bool(self.verbose)
@@ -147,7 +146,16 @@ class ExactGPRegressor(GaussianProcess):
         X : ndarray of shape (n, d)
         alpha : ndarray of shape (n,) or (n, t)
             (K + Σ)⁻¹(y − trend), where the trend is center_, or the estimated one.
+
+        Raises
+        ------
+        InputError
+            If the model is an average of several kernels.
         """
         fit, posterior = self._state(), self._process()
+        if len(fit.kernels) > 1:
+            raise InputError(
+                f"Dual coefficients are of one kernel; this model averages {len(fit.kernels)}: fit with average=False."
+            )
         coefficients = np.asarray(posterior.coefficients)[:, : len(fit.scales)] * fit.scales
         return posterior.rows.X, coefficients[:, 0] if fit.target_names is None else coefficients

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmgp.columns.table import Columns
 from lmgp.data import Floats, Noise, Rows
@@ -52,13 +51,20 @@ def importances(fit: Any, rows: Rows, columns: Columns, posterior: Posterior | N
     """
     if len(rows) < FEWEST:
         return None
+    noise = Noise(fit.noise_variance)
     rng, growth = np.random.default_rng(0), []  # the same rows of every model: they are comparable
     most = min(MOST_LEFT_OUT, max(LEAST_LEFT_OUT, PREDICTIONS // len(columns.names)))
     drawn = rng.choice(len(rows), min(len(rows), most), replace=False)
     for held in np.array_split(drawn, math.ceil(SHARE * len(drawn) / len(rows))):
         left_out = np.zeros(len(rows), dtype=bool)
         left_out[held] = True
-        without = _posterior(fit, rows, left_out, posterior, rng)
+        if np.count_nonzero(~left_out) <= MOST_EXACT or not fit.kernel.can("metric"):
+            others = rng.permutation(np.flatnonzero(~left_out))[:MOST_EXACT]
+            without: Posterior = ExactPosterior(fit.kernel, rows.take(others), noise)
+        elif posterior is None:
+            without = NearestPosterior(fit.kernel, rows.take(~left_out), noise, NEIGHBORS, share=False)
+        else:
+            without = nearest_of(posterior, fit.kernel, noise, NEIGHBORS).without(left_out)
         out = rows.take(held)
         y, given = fit.means(out.X, out.Y), columns.values(out.X)
 
@@ -66,23 +72,10 @@ def importances(fit: Any, rows: Rows, columns: Columns, posterior: Posterior | N
             means, _ = without.predict(X, variance=False)
             return np.square(fit.means(X, means) - y)
 
-        error, shuffled = squares(out.X), np.roll(given, 1, axis=0)
+        error, shuffled = squares(columns.coordinates(given)), np.roll(given, 1, axis=0)
         of_columns = (np.where(np.arange(given.shape[1]) == j, shuffled, given) for j in range(given.shape[1]))
         growth.append(np.stack([squares(columns.coordinates(X)) - error for X in of_columns]))
     variance = fit.means(rows.X, rows.Y).var(axis=0)
     shares = np.concatenate(growth, axis=1) / np.where(variance > 0.0, variance, 1.0)
     errors = shares.std(axis=1) / math.sqrt(len(drawn))
     return np.stack((shares.mean(axis=1), errors)).swapaxes(1, 2)
-
-
-def _posterior(
-    fit: Any, rows: Rows, left_out: NDArray[np.bool_], posterior: Posterior | None, rng: np.random.Generator
-) -> Posterior:
-    """Return the posterior of all rows but those left out, by the likeliest kernel."""
-    noise, n_others = Noise(fit.noise_variance), np.count_nonzero(~left_out)
-    if n_others <= MOST_EXACT or not fit.kernel.can("metric"):
-        others = rng.permutation(np.flatnonzero(~left_out))[:MOST_EXACT]
-        return ExactPosterior(fit.kernel, rows.take(others), noise)
-    if posterior is None:
-        return NearestPosterior(fit.kernel, rows.take(~left_out), noise, NEIGHBORS, share=False)
-    return nearest_of(posterior, fit.kernel, noise, NEIGHBORS).without(left_out)

@@ -20,7 +20,7 @@ def predicted_lazily(model: Any, X: Any, **options: Any) -> Any:
 
     Parameters
     ----------
-    model : Predictions
+    model : GaussianProcess
         Fitted. Its state is that of the call, whatever becomes of it before the predictions are computed.
     X : dask array of shape (n, d) or dask data frame
     **options

@@ -14,7 +14,7 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.average import averaged
 from lmgp.posteriors.nearest import nearest_of
-from lmgp.sums.sample import Sample
+from lmgp.sums.base import Sample
 from lmgp.utils.progress import stage
 
 # The distribution is fitted to at most this number of rows that are left out by themselves.
@@ -64,7 +64,7 @@ def left_out(fit: Any) -> list[Predicted]:
     order, rng = steady_order(fit.posterior.rows), sampling()
     rows = fit.posterior.rows.take(order)
     parts = [(*fit.without_each(order[np.sort(rng.permutation(len(rows))[:MOST_ROWS])]), True)]
-    if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
+    if len(rows) > FEWEST_IN_REGIONS and all(one.kernel.can("metric") for one in fit.kernels):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
         number = getattr(fit.posterior.process, "n_neighbors", NEIGHBORS)
         nearest = cache(lambda kernel, noise: nearest_of(fit.posterior, kernel, Noise(noise), number))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import Floats, RandomState, generator, named_targets, refuse_no_targets
+from lmgp.data import Floats, RandomState, generator, named_targets, refuse_no_targets, refuse_other_order
 from lmgp.distributions.noise import ObservationNoise
 from lmgp.distributions.targets import TargetDistributions
 from lmgp.errors import InputError
@@ -88,6 +89,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"regressor": [HasMethods(["fit", "predict"]), None]}
 
+    __metadata_request__fit: ClassVar = {"verbose": True}
     __metadata_request__predict: ClassVar = PREDICT_OPTIONS
 
     estimators_ = OfFit[tuple[Any, ...]]()
@@ -102,6 +104,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
+        verbose: bool | int = False,
         **options: Any,
     ) -> Self:
         """Fit a regressor to each target.
@@ -116,6 +119,8 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
             For all targets.
         noise_variances : array-like of shape (n,) or (n, t), optional
             A noise variance for each row, or for each row and target, in squared units of y.
+        verbose : bool or int, default=False
+            Whether what is tried is shown on standard error as it goes.
         **options
             All else that `fit` of the regressor takes.
 
@@ -141,9 +146,13 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
                 arguments = {"X": X, "y": target, **options_of_last_step(regressor, of_rows)}
                 if missing is not None and missing[:, j].any():
                     rows = np.flatnonzero(~missing[:, j])
-                    arguments = {key: _safe_indexing(values, rows) for key, values in arguments.items()}
+                    arguments = {
+                        key: one if isinstance(one, Real) else _safe_indexing(one, rows)
+                        for key, one in arguments.items()
+                    }
+                shown = options_of_last_step(regressor, {"verbose": verbose} if verbose else {})
                 with _naming(name):
-                    estimators.append(regressor.fit(**arguments, **options))
+                    estimators.append(regressor.fit(**arguments, **shown, **options))
             self._fitted = TargetFits(tuple(estimators), names)
         return self
 
@@ -176,6 +185,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         names, given = self._of_rows(X, y, sample_weight, noise_variances)
         if len(names) != len(self.estimators_):
             raise InputError(f"The model has {len(self.estimators_)} targets; got y with {len(names)}.")
+        refuse_other_order(y, self.target_names_)
         with ExitStack() as all_or_none:
             for model in self._processes:
                 all_or_none.enter_context(unchanged_on_failure(model))

@@ -74,7 +74,7 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
 
     Attributes
     ----------
-    sums_ : SpectralSums
+    sums_ : ModeSums
         The statistics of all rows, which add. They know no kernel: `lmgp.learning.learn_from_sums` learns from them
         alone.
     error_ : SpectralError

@@ -21,12 +21,16 @@ from lmgp.io.sources import Chunk
 from lmgp.kernels.table import row_variances
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
 from lmgp.recipes import AdditiveRecipe
-from lmgp.sums.kept import ONE_START
+from lmgp.sums.base import Sample
+from lmgp.sums.cubes import CubeSums
+from lmgp.sums.kept import ONE_START, NearestSums, RowSums
 from lmgp.sums.partitions import Partitions, fit_to_partitions, partitions_of, source_or_partitions, sums_of_partitions
-from lmgp.sums.sample import Sample
 from lmgp.sums.stream import StreamFit, reading, used
 from lmgp.utils.fitted import digest
 from lmgp.utils.progress import shown
+
+# Sums that say themselves what others of these they take: sums around centroids take rows that are kept.
+OF_PLACES = CubeSums, RowSums, NearestSums
 
 
 class StreamedGaussianProcess(GaussianProcess):
@@ -51,7 +55,7 @@ class StreamedGaussianProcess(GaussianProcess):
     ) -> Self:
         """Fit the model to training rows, in memory, in a stream of chunks, or in dask collections.
 
-        Of the last two, a random sample of up to 4,000 rows tells the distribution of new observations where `noise` is
+        Of the last two, a random sample of up to 8,000 rows tells the distribution of new observations where `noise` is
         not "normal": each is predicted from all others, in closed form. Rows that come later leave it as it is.
 
         Parameters
@@ -176,13 +180,10 @@ class StreamedGaussianProcess(GaussianProcess):
         """Return the state of all rows, solved, with the noise that a sample of them tells."""
         return fit.solved if sample is None else with_noise_of_sample(fit.solved, self.noise, sample)
 
-    def _digest_of(self, center: ArrayLike | None) -> str:
-        """Return a name that fits of the same parameters and center share."""
-        return digest((*self.get_params(deep=False).items(), center))
-
     def _needs_sample(self) -> bool:
         """Say whether the model needs a pass over all rows before they are summed."""
-        return not self._all_given or self._recipe(0, self.kernel).needs_sample(self.kernel)  # type: ignore
+        constant = isinstance(self.trend, str) and self.trend == "constant"
+        return not (constant and self._all_given) or self._recipe(0, self.kernel).needs_sample(self.kernel)  # type: ignore
 
 
 class AdditiveGaussianProcess(StreamedGaussianProcess):
@@ -347,9 +348,11 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
             raise InputError(
                 f"The other model has read its columns by other categories, dates, scales or gaps. {ONE_START}"
             )
-        if not np.array_equal(mine.origin, theirs.origin):
+        sums, others = mine.known_sums, theirs.known_sums
+        alike = type(sums) is type(others) or (isinstance(sums, OF_PLACES) and isinstance(others, OF_PLACES))
+        if not alike or not np.array_equal(mine.origin, theirs.origin):
             raise InputError(ONE_START)
-        self._fitted = mine.with_sums(mine.known_sums + theirs.known_sums).solved
+        self._fitted = mine.with_sums(sums + others).solved
         return self
 
     def _sums_of(self, X: Any, y: Any, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None) -> Any:

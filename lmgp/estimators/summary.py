@@ -46,10 +46,6 @@ def summary(model: Any, notes: Mapping[str, Any] | None = None) -> Facts:
     notes : dict, optional
         What `lmgp fit` notes of the data.
     """
-    return Facts(_lines(model, notes))
-
-
-def _lines(model: Any, notes: Mapping[str, Any] | None = None) -> Lines:
     steps, model = getattr(model, "steps", [])[:-1], end_of(model)
     process = end_of(getattr(model, "regressor_", model))  # of a model of log y, that of log y
     lines: Lines = {"model": type(process).__name__}
@@ -68,17 +64,19 @@ def _lines(model: Any, notes: Mapping[str, Any] | None = None) -> Lines:
     else:
         lines["inputs"] = inputs
     if hasattr(model, "estimators_"):
-        return lines | _of_models(model)
+        return Facts(lines | _of_models(model))
     if not is_process:
-        return lines | _of_parameters(model)
+        return Facts(lines | _of_parameters(model))
     if process is model:
-        return lines | _of_process(process)
-    lines["target"] = f"its {_scale(model.scale_)} is modelled: kernel, noise and trend are in those units"
+        return Facts(lines | _of_process(process))
+    scale = model.scale_
+    name = ("log(target + 1)" if scale.shift else "logarithm") if isinstance(scale, LogScale) else scale.name
+    lines["target"] = f"its {name} is modelled: kernel, noise and trend are in those units"
     lines |= _of_process(process)
-    if isinstance(model.scale_, LogScale):
+    if isinstance(scale, LogScale):
         relative = float(np.expm1(process.noise_variance_**0.5))
         lines["noise"] = f"{lines['noise']} of the logarithm: {100 * relative:.3g}% of the target"
-    return lines
+    return Facts(lines)
 
 
 def _of_parameters(model: Any) -> Lines:
@@ -95,7 +93,7 @@ def _of_models(model: Any) -> Lines:
     names = list(map(str, model.target_names_))
     lines: Lines = {"model": f"{type(model).__name__}, a model of each target", "targets": listed(names)}
     for name, one in zip(names, model.estimators_, strict=True):
-        lines |= {f"{name}: {what}": told for what, told in _lines(one).items() if what != "inputs"}
+        lines |= {f"{name}: {what}": told for what, told in summary(one).facts.items() if what != "inputs"}
     return lines
 
 
@@ -161,10 +159,6 @@ def _of_each(told: Sequence[str], names: Sequence[str] | None) -> str:
         return told[0]
     width = max(map(len, names))
     return "\n".join(f"{name:<{width}}  {one}" for name, one in zip(names, told, strict=True))
-
-
-def _scale(scale: Any) -> str:
-    return ("log(target + 1)" if scale.shift else "logarithm") if isinstance(scale, LogScale) else str(scale.name)
 
 
 def observations(noise: ObservationNoise) -> str:

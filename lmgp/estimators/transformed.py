@@ -50,7 +50,8 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
     transformer : {"log", "log1p"} or transformer, default="log"
         g: the logarithm of positive targets, or of targets + 1, for counts and amounts that may be zero; or a
         scikit-learn transformer of one column with an inverse, such as ``PowerTransformer()`` or
-        ``FunctionTransformer(np.sqrt, inverse_func=np.square)``, which is strictly monotone.
+        ``FunctionTransformer(np.sqrt, inverse_func=lambda z: np.square(np.maximum(z, 0.0)))``, which is strictly
+        monotone. The inverse must not turn back where z has no y, as ``np.square`` does below zero.
 
     Attributes
     ----------
@@ -197,7 +198,8 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
                 "Take numpy.cov of draws at all rows, sample_y(X, n_samples=1000), or ask regressor_, for that of z."
             )
         scale, with_error = self.scale_, {"return_error": True} if return_error else {}
-        mean, latent, *errors = self.regressor_.predict(X, return_std=True, **with_error, **options)
+        model, rows = last_step(self.regressor_, X)
+        mean, latent, *errors = model.predict(rows, return_std=True, **with_error, **options)
         std = np.hypot(latent, self._noise_std)
         result = [scale.mean(mean, std)]
         if return_std and include_noise:
@@ -260,7 +262,6 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         InputError
             If a probability is not between 0 and 1.
         """
-        check_is_fitted(self)
         probabilities = checked_probabilities(quantile)
         distribution = self.predict_distribution(X, include_noise, **options)
         columns = [distribution.ppf(one) for one in probabilities.ravel()]
@@ -328,7 +329,6 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         InputError
             If the threshold is no number that the transformer takes.
         """
-        check_is_fitted(self)
         distribution = self.predict_distribution(X, include_noise, **options)
         return distribution.beyond(distribution.scale.limit(threshold))
 

@@ -88,7 +88,7 @@ class Scale(ABC):
             error = one[:, None] - self._finite(m[:, None] + s[:, None] * ndtri(at))
             return 2.0 * np.maximum(probabilities * error, (probabilities - 1.0) * error) @ shares
 
-        return self._by_rows(losses, y, mean, std)
+        return self._by_rows(losses, *np.broadcast_arrays(y, mean, std))
 
     def _over(self, mean: Floats, std: Floats) -> Floats:
         """Return y at the nodes of each row, shape (n, N_NODES)."""
@@ -277,7 +277,8 @@ class LogScale(Scale):
     def forward(self, y: Floats) -> Floats:
         """Return log(y + shift); −∞ of what all targets are above."""
         y = np.maximum(y, -self.shift)
-        return np.log1p(y) if self.shift == 1.0 else np.log(y)
+        with np.errstate(divide="ignore"):
+            return np.log1p(y) if self.shift == 1.0 else np.log(y)
 
     def inverse(self, z: Floats) -> Floats:
         """Return exp(z) − shift."""
@@ -371,7 +372,7 @@ class TransformerScale(Scale):
             at = int(np.argmax(np.abs(back - distinct)))
             raise InputError(
                 f"inverse_transform of {name} makes {back[at]:g} of what was {distinct[at]:g}. Give a transformer with "
-                "its inverse, such as FunctionTransformer(np.sqrt, inverse_func=np.square)."
+                "its inverse: FunctionTransformer(np.sqrt, inverse_func=lambda z: np.square(np.maximum(z, 0.0))), say."
             )
         return cls(transformer, bool(len(z) < 2 or z[-1] > z[0]), unit)
 
@@ -392,11 +393,12 @@ class TransformerScale(Scale):
         return np.where(ends, z if self.increasing else -z, y)
 
     def log_slope(self, y: Floats) -> Floats:
-        """Return log |g′(y)|, by central differences."""
+        """Return log |g′(y)|, by central differences; at an end of what g takes, by those of one side."""
         step = np.cbrt(np.finfo(np.float64).eps) * np.maximum(np.abs(y), self.unit)
-        rise = self.forward(y + step) - self.forward(y - step)
+        low, high = (np.where(np.isfinite(self.forward(one)), one, y) for one in (y - step, y + step))
+        rise = self.forward(high) - self.forward(low)
         with np.errstate(all="ignore"):
-            return np.log(np.abs(rise) / (2.0 * step))
+            return np.log(np.abs(rise) / (high - low))
 
     def check(self, y: Floats) -> None:
         """Refuse targets of which the transformer makes no finite number."""

@@ -24,11 +24,10 @@ from sklearn.datasets import load_diabetes
 from lmgp.data import Floats, RandomState, generator
 from lmgp.errors import DatasetError, InputError, nearest_names
 from lmgp.io.tables import Dialect, choose_inputs, read_targets
-from lmgp.saving.output import as_path
+from lmgp.saving.output import PathLike, as_path
 
 __all__ = ["DATA_DIR_VARIABLE", "Dataset", "available", "fetch", "load_csv", "load_dataset", "make_sinc", "split"]
 
-PathLike = str | os.PathLike[str]
 Masks = tuple[NDArray[np.bool_], ...]
 DATA_DIR_VARIABLE = "LMGP_DATA_DIR"
 _ELSEWHERE = f"put it into the folder named by data_dir (--data-dir) or {DATA_DIR_VARIABLE}"

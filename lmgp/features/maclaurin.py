@@ -17,7 +17,6 @@ from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
 from lmgp.features.base import FeatureMap, KernelMap, Work, by_degree
 from lmgp.features.series import SeriesMap, vanishing
 from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
-from lmgp.kernels.base import Kernel
 from lmgp.neighbours.placement import distinct_places
 from lmgp.utils.lazy import Tensor, torch
 
@@ -123,6 +122,7 @@ class RandomMaclaurinFeatures(MaclaurinMap):
         return 0.5 * float((degree + 1) * np.log(2.0) - gammaln(degree + 1) - np.log(self.n_features_out_))
 
 
+@dataclass(eq=False, repr=False)
 class OptimizedMaclaurinFeatures(MaclaurinMap):
     """Random Maclaurin features whose columns are allocated to degrees so that the kernel error is least.
 
@@ -181,22 +181,11 @@ class OptimizedMaclaurinFeatures(MaclaurinMap):
         "allocation": [StrOptions({"local", "mean"})],
     }
 
-    def __init__(
-        self,
-        n_features: int = 512,
-        *,
-        sketch: Sketch = "tensor_srht",
-        max_degree: int = 15,
-        n_allocation_rows: int = 500,
-        allocation: Literal["local", "mean"] = "local",
-        kernel: Kernel | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(n_features, kernel=kernel, random_state=random_state)
-        self.sketch = sketch
-        self.max_degree = max_degree
-        self.n_allocation_rows = n_allocation_rows
-        self.allocation = allocation
+    _: KW_ONLY
+    sketch: Sketch = "tensor_srht"
+    max_degree: int = 15
+    n_allocation_rows: int = 500
+    allocation: Literal["local", "mean"] = "local"
 
     def _work_one(self, n_features: int, n_inputs: int) -> Work:
         highest = min(self.max_degree, max(1, n_features - 1))

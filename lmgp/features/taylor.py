@@ -1,6 +1,7 @@
 """Taylor features: the explicit monomials of the Maclaurin series of exp(xᵀz)."""
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from math import comb
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -13,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from lmgp.data import Floats, RandomState, Rows, Source, TargetSums, as_tensor, validated
+from lmgp.data import Floats, Rows, Source, TargetSums, as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
 from lmgp.features.base import Work, numbered
@@ -31,7 +32,6 @@ from lmgp.features.sparse import (
     sparse_monomials,
 )
 from lmgp.features.statistics import Statistics
-from lmgp.kernels.base import Kernel
 from lmgp.neighbours.placement import distinct_places
 from lmgp.utils.arithmetic import USUAL, Arithmetic
 from lmgp.utils.lazy import Tensor, torch
@@ -45,6 +45,7 @@ SAMPLE_ROWS, REACH_DEGREE = 500, 15
 DEGREE_RATIO = 1.5
 
 
+@dataclass(eq=False, repr=False)
 class TaylorFeatures(SeriesMap):
     """Explicit monomials: terms of the series of the Gaussian kernel, exactly.
 
@@ -121,29 +122,18 @@ class TaylorFeatures(SeriesMap):
     _accepts_sparse = True
     leaves_covariance = True
 
-    exponents_: NDArray[np.int64]
+    exponents_: NDArray[np.int64] = field(init=False)
     # How columns follow from each other (`lmgp.features.moments.plan`), and the plan of their moments, where statistics
     # are less work by way of these; the constant of the polynomial kernel, None for the Gaussian one.
-    steps_: list[Step]
-    moments_: MomentPlan | None
-    coef0_: float | None
+    steps_: list[Step] = field(init=False)
+    moments_: MomentPlan | None = field(init=False)
+    coef0_: float | None = field(init=False)
 
-    def __init__(
-        self,
-        n_features: int = 512,
-        *,
-        degree: int | None = None,
-        index_set: Literal["total_degree", "energy"] = "total_degree",
-        weights: Literal["gaussian", "polynomial"] = "gaussian",
-        coef0: float = 1.0,
-        kernel: Kernel | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(n_features, kernel=kernel, random_state=random_state)
-        self.degree = degree
-        self.index_set = index_set
-        self.weights = weights
-        self.coef0 = coef0
+    _: KW_ONLY
+    degree: int | None = None
+    index_set: Literal["total_degree", "energy"] = "total_degree"
+    weights: Literal["gaussian", "polynomial"] = "gaussian"
+    coef0: float = 1.0
 
     @staticmethod
     def degree_for_budget(X: ArrayLike, budget: float) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lmgp.errors import InputError, StreamError
+from lmgp.utils.columns import pandas_frame
 
 # The number of values of X in a chunk of an array or a file: 4 MiB.
 CHUNK_VALUES = 2**19
@@ -126,15 +127,15 @@ def source_of(
     if _is_array(X):
         if y is None or not (arrays or isinstance(X, np.memmap) or chunk_rows is not None):
             return None
+        X = pandas_frame(X)
         made = X if hasattr(X, "shape") else np.asarray(X)
         if len(made.shape) != 2:
             return None  # which is refused as rows are
         rows = checked_chunk_rows(chunk_rows, made.shape[1])
         if len(made) <= rows and not arrays and chunk_rows is None:
             return None
-        columns = {
-            name: one if one is None or hasattr(one, "iloc") else np.asanyarray(one) for name, one in beside.items()
-        }
+        frames = zip(beside, map(pandas_frame, beside.values()), strict=True)
+        columns = {name: one if one is None or hasattr(one, "iloc") else np.asanyarray(one) for name, one in frames}
         for name, column in columns.items():
             if column is not None and column.shape[:1] != (len(made),):
                 got = f"{len(column):,}" if column.ndim else "one number"

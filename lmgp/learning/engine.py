@@ -23,7 +23,7 @@ from lmgp.learning.record import Learned, Learning
 from lmgp.learning.search import FIRST_ROWS, Search
 from lmgp.learning.space import Units
 from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies, steady_sample
-from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
+from lmgp.posteriors.exact import ExactLikelihood, log_likelihood
 from lmgp.posteriors.vecchia import MANY_COLUMNS
 from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import torch

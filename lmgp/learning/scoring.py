@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.learning.record import Trial
 from lmgp.learning.space import LEAST_SCALE, Space
-from lmgp.posteriors.likelihood import ExactLikelihood
+from lmgp.posteriors.exact import ExactLikelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import single_threaded
 

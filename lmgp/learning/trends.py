@@ -12,8 +12,7 @@ from lmgp.learning.engine import Settings, learn_rows, most_of
 from lmgp.learning.heldout import Validation, mean_and_error
 from lmgp.learning.record import Learned
 from lmgp.neighbours.duplicates import steady_order, steady_sample
-from lmgp.posteriors.exact import ExactPosterior
-from lmgp.posteriors.likelihood import log_likelihood
+from lmgp.posteriors.exact import ExactPosterior, log_likelihood
 from lmgp.posteriors.trend import Trend, Trended
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import TRIED, silent, stage

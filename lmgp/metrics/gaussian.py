@@ -350,7 +350,7 @@ def _crps_of(distribution: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
     if family != "t":
         return np.asarray(distribution.crps(y))
     (degrees,), mean, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
-    finite = np.where(np.isinf(degrees), MANY_DEGREES, degrees)
+    finite = np.minimum(degrees, MANY_DEGREES)
     z, standard = (y - mean) / scale, t(finite)
     betas = np.exp(special.betaln(0.5, finite - 0.5) - 2.0 * special.betaln(0.5, 0.5 * finite))
     of_density = standard.pdf(z) * (finite + np.square(z)) - np.sqrt(finite) * betas
@@ -392,8 +392,7 @@ def _checked_rows(
             f"{got}. Use ravel() for a single column."
         )
     if any(0 in shape for shape in shapes):
-        empty = next(iter(shapes))
-        raise InputError(f"{', '.join(arrays)} must have at least one row; got shape {empty}.")
+        raise InputError(f"{', '.join(arrays)} must have at least one row; got shape {shapes.pop()}.")
     for name, array in arrays.items():
         _check_values(array, np.isfinite(array), f"{name} must be finite", "Leave out such rows, or mend them.")
         if name.startswith(("variance", "std")):

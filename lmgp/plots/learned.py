@@ -200,15 +200,10 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     ax = axes_for(ax, HEIGHT * kl_height(results))
     for number, (label, line) in enumerate(measured.groupby("label", sort=False)):
         at = line.groupby("size").agg(kl=("kl", "mean"), low=("kl", "min"), high=("kl", "max"))
-        look: dict[str, Any] = {
-            "color": COLOURS[number % len(COLOURS)],
-            "marker": MARKERS[number % len(MARKERS)],
-            "markersize": 5,
-        }
         ax.errorbar(
             at.index, at.kl, [at.kl - at.low, at.high - at.kl] if (at.low < at.high).any() else None, label=label,
+            color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)], markersize=5,
             linestyle=DASHES[number % len(DASHES)], linewidth=1.5, elinewidth=0.8, capsize=2, zorder=3,
-            **look,
         )  # fmt: skip
     if selection is not None:
         ax.axhline(selection.tolerance, color="black", linewidth=1.0, zorder=1, label="tolerance")

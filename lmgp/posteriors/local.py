@@ -210,7 +210,7 @@ class LocalPosterior(Posterior):
         return self._of_each(X, lambda posterior, _, part: posterior.prior_variance(X[part]))
 
     def error(self, X: Floats) -> Floats:
-        """Return what cutting the series of a Taylor map has cost, see `lmgp.posteriors.truncation`.
+        """Return what cutting the series of a Taylor map has cost, see `lmgp.posteriors.weights.expected_divergence`.
 
         How far a row is from where training rows are follows from `places` and `radius`.
         """

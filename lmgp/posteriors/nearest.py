@@ -300,7 +300,7 @@ def nearest_of(posterior: Posterior, kernel: Kernel, noise: Noise, n_neighbors: 
 
 @dataclass(frozen=True)
 class NearestPlan:
-    """How a posterior of nearest rows is made of a forest of them; see `lmgp.sums.nearest.NearestSums`."""
+    """How a posterior of nearest rows is made of a forest of them; see `lmgp.sums.kept.NearestSums`."""
 
     kernel: Kernel
     noise: Noise

@@ -203,7 +203,7 @@ def _sums(weights: Tensor, values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ResidualPlan:
-    """How a posterior of a map and of residuals is made of rows in blocks; see `lmgp.sums.nearest.NearestSums`."""
+    """How a posterior of a map and of residuals is made of rows in blocks; see `lmgp.sums.kept.NearestSums`."""
 
     blocks: BlockPlan
     n_neighbors: int

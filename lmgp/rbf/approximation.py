@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from math import comb, prod
 from numbers import Real
@@ -197,7 +198,6 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
         path : path
             See the method of the same name of `lmgp.ExactGPRegressor`. The loaded model has ``estimator=None``.
         """
-        check_is_fitted(self)
         without = copy(self)
         without.estimator = None
         Fitted.save(without, path)
@@ -475,6 +475,7 @@ class QuadraticRBF(ApproximateRBF):
         return outputs, np.sqrt(squares)
 
 
+@dataclass(eq=False, repr=False)
 class TaylorRBF(ApproximateRBF):
     """The Taylor approximation of any degree of a fitted RBF model, around one centre or around many.
 
@@ -546,20 +547,12 @@ class TaylorRBF(ApproximateRBF):
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        degree: int = 4,
-        *,
-        center: str | ArrayLike = "origin",
-        threshold: float | None = None,
-        tolerance: float = PAPER_TOLERANCE,
-    ) -> None:
-        self.estimator = estimator
-        self.degree = degree
-        self.center = center
-        self.threshold = threshold
-        self.tolerance = tolerance
+    estimator: Any = None
+    degree: int = 4
+    _: KW_ONLY
+    center: str | ArrayLike = "origin"
+    threshold: float | None = None
+    tolerance: float = PAPER_TOLERANCE
 
     @property
     def expansion_point_(self) -> Floats:

@@ -298,12 +298,7 @@ def _rows(made: Any, source: object, n: int, width: int | None = None) -> Any:
         made.sum_duplicates()
     else:
         made = np.asarray(made)
-    if (
-        made.ndim != 2
-        or made.shape[0] != n
-        or made.shape[1] != (width or made.shape[1])
-        or made.dtype.kind not in "fiub"
-    ):
+    if made.ndim != 2 or made.shape != (n, width or made.shape[1]) or made.dtype.kind not in "fiub":
         raise InputError(
             f"{source!r} made an array of shape {made.shape} of {made.dtype} for {n} rows; expected numbers, shape "
             f"({n}, {width or 'n_features'})."

@@ -5,6 +5,7 @@ Six strategies take the same steps: see `lmgp.sgd.functions`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -53,6 +54,7 @@ def row_order(n: int, n_steps: int, rng: np.random.Generator) -> Iterator[int]:
         yield from rng.permutation(n)[: n_steps - start].tolist()
 
 
+@dataclass(eq=False, repr=False)
 class KernelSGD(Fitted, BaseEstimator, ABC):
     """Minimises (1/n) Σ L(f(xᵢ), yᵢ) + regularization/2 · ‖f‖² by steps on one training row each.
 
@@ -72,32 +74,17 @@ class KernelSGD(Fitted, BaseEstimator, ABC):
         "random_state": ["random_state", np.random.Generator],
     }
 
-    n_steps_: int
-
-    def __init__(
-        self,
-        kernel: Callable[..., Any] | None = None,
-        *,
-        features: TransformerMixin | None = None,
-        strategy: Strategy = "approximate_cached",
-        loss: str = "squared",
-        regularization: float = 1e-4,
-        step_size: float = 1.0,
-        schedule: Schedule = "inverse_sqrt",
-        n_steps: int | None = None,
-        max_memory_gib: float = 4.0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.features = features
-        self.strategy = strategy
-        self.loss = loss
-        self.regularization = regularization
-        self.step_size = step_size
-        self.schedule = schedule
-        self.n_steps = n_steps
-        self.max_memory_gib = max_memory_gib
-        self.random_state = random_state
+    kernel: Callable[..., Any] | None = None
+    _: KW_ONLY
+    features: TransformerMixin | None = None
+    strategy: Strategy = "approximate_cached"
+    loss: str = "squared"
+    regularization: float = 1e-4
+    step_size: float = 1.0
+    schedule: Schedule = "inverse_sqrt"
+    n_steps: int | None = None
+    max_memory_gib: float = 4.0
+    random_state: RandomState = None
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Run the steps.
@@ -309,6 +296,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         return self._outputs(X)[:, 0] + self.center_
 
 
+@dataclass(eq=False, repr=False)
 class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     """Kernel classification by stochastic gradient descent, one class against the rest.
 
@@ -349,32 +337,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         "loss": [StrOptions(set(LOSSES))],
     }
 
-    def __init__(
-        self,
-        kernel: Callable[..., Any] | None = None,
-        *,
-        features: TransformerMixin | None = None,
-        strategy: Strategy = "approximate_cached",
-        loss: Literal["hinge", "logistic", "squared"] = "hinge",
-        regularization: float = 1e-4,
-        step_size: float = 1.0,
-        schedule: Schedule = "inverse_sqrt",
-        n_steps: int | None = None,
-        max_memory_gib: float = 4.0,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            features=features,
-            strategy=strategy,
-            loss=loss,
-            regularization=regularization,
-            step_size=step_size,
-            schedule=schedule,
-            n_steps=n_steps,
-            max_memory_gib=max_memory_gib,
-            random_state=random_state,
-        )
+    _: KW_ONLY
+    loss: Literal["hinge", "logistic", "squared"] = "hinge"
 
     def _targets(self, y: NDArray[Any]) -> Floats:
         check_classification_targets(y)

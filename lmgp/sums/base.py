@@ -1,17 +1,18 @@
-"""What every kind of sums over rows answers: they add, rows can be taken out, and they make a posterior."""
+"""What every kind of sums over rows answers: they add, rows go out, and they make a posterior; and a sample of rows."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Floats, Rows, Summary, TargetSums, not_there
+from lmgp.data import Floats, Noise, Rows, Summary, TargetSums, not_there
 from lmgp.errors import InputError
 from lmgp.posteriors.base import Posterior
 
-NO_ROW = "No row would be left. A model needs at least one: fit another one instead."
+# Rows of a sample: all of a smaller stream, in their order.
+SAMPLE_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,16 +102,8 @@ class Sums(ABC):
 
     @property
     def covers(self) -> bool:
-        """Whether a pass is needed that says where all rows are, before they are summed."""
+        """Whether a pass is needed that says where all rows are, before they are summed: by `places` and `covering`."""
         return False
-
-    def places(self, rows: Rows) -> NDArray[np.int64]:
-        """Return where rows are, for `covering`, each place once: nowhere, to sums that serve all places."""
-        return np.empty((0, rows.X.shape[1]), dtype=np.int64)
-
-    def covering(self, places: NDArray[np.int64]) -> Self:
-        """Return the sums that know of rows at these places, beside those that they knew of."""
-        return self
 
     @property
     def n_rows(self) -> int:
@@ -124,9 +117,10 @@ class Sums(ABC):
         return sums if len(rows) < self.least_rows else sums.settled
 
     @property
-    @abstractmethod
     def noise_variance(self) -> float:
-        """The noise variance of rows without one of their own."""
+        """The noise variance of rows without one of their own: that of `noise`, where sums have one."""
+        noise: Noise = self.noise  # type: ignore[attr-defined]
+        return noise.variance
 
     @property
     def settled(self) -> Self:
@@ -142,7 +136,7 @@ class Sums(ABC):
     def __sub__(self, other: Self) -> Self:
         remaining = self.settled.combine(other.settled, -1.0)
         if remaining.n_rows <= 0 or remaining.targets.n <= 0.0:
-            raise InputError(NO_ROW)
+            raise InputError("No row would be left. A model needs at least one: fit another one instead.")
         return remaining
 
 
@@ -159,3 +153,75 @@ def combined(first: Any, second: Any, sign: float = 1.0) -> Any:
     if first is None and sign < 0.0:
         raise not_there("no row is near one of them")
     return second if first is None else first.combine(second, sign)
+
+
+@dataclass(eq=False)
+class Sample:
+    """A random sample of rows, each as likely as any other, and the summary of all of them.
+
+    Attributes
+    ----------
+    rng : numpy.random.Generator
+    size : int
+    rows : Rows or None
+        With y as it is.
+    keys : ndarray of shape (n,)
+        A random number for each row: those with the smallest ones stay.
+    summary : Summary or None
+    targets : TargetSums or None
+        Of all rows, as the summary.
+    whole : bool
+        Whether all rows of the stream have been seen.
+    target_names : ndarray of shape (t,) or None
+        Of the first rows; None of a y of shape (n,).
+    """
+
+    rng: np.random.Generator
+    size: int = SAMPLE_ROWS
+    rows: Rows | None = None
+    keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    summary: Summary | None = None
+    targets: TargetSums | None = None
+    whole: bool = False
+    target_names: NDArray[Any] | None = None
+
+    def add(self, rows: Rows, noise_variance: float | None = None) -> None:
+        """Add rows; `noise_variance` is that of rows without one, among others that have one.
+
+        Raises
+        ------
+        InputError
+            If it is needed and not given.
+        """
+        if self.rows is not None and rows.n_targets != self.rows.n_targets:
+            raise InputError(f"it has {rows.n_targets} targets, chunks before it have {self.rows.n_targets}.")
+        own = rows.noise_variances is None
+        if self.rows is not None and own != (self.rows.noise_variances is None) and noise_variance is None:
+            raise InputError(
+                f"it has {'no ' if own else ''}noise variances, chunks before it have {'some' if own else 'none'}. "
+                "Give noise_variance, that of rows without one, or noise variances in all chunks."
+            )
+        targets, _ = TargetSums.of(rows)
+        self._take(rows, self.rng.uniform(size=len(rows)), Summary.of(rows), targets, noise_variance or 1.0)
+
+    def merge(self, other: Self) -> Self:
+        """Return the sample of the rows of both, those of the other one behind; of the same size."""
+        both = replace(self)
+        if other.rows is not None:
+            both._take(other.rows, other.keys, other.summary, other.targets, 1.0)
+        return both
+
+    def _take(
+        self, rows: Rows, keys: NDArray[np.float64], summary: Summary | None, targets: TargetSums | None,
+        noise_variance: float,
+    ) -> None:  # fmt: skip
+        self.summary, self.targets = combined(self.summary, summary), combined(self.targets, targets)
+        if len(self.keys) == self.size:  # of most chunks, few rows stay
+            (near,) = np.nonzero(keys < self.keys.max())
+            keys, rows = keys[near], rows.take(near)
+        keys = np.concatenate((self.keys, keys))
+        joined = rows if self.rows is None else self.rows.joined(rows, noise_variance)
+        if len(keys) > self.size:
+            kept = np.sort(np.argpartition(keys, self.size - 1)[: self.size])
+            keys, joined = keys[kept], joined.take(kept)
+        self.keys, self.rows = keys, joined

@@ -31,8 +31,7 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.posteriors.weights import WeightPosterior
 from lmgp.sums.base import Sums, combined
-from lmgp.sums.kept import ONE_START, RowSums
-from lmgp.sums.nearest import NearestSums
+from lmgp.sums.kept import ONE_START, NearestSums, RowSums
 from lmgp.utils.lazy import torch
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
@@ -503,10 +502,6 @@ class CubeSums(Sums):
         nodes = Nodes.serving(fitted, noise, lattice, reach)
         none = TargetSums.zeros(rows.n_targets), None, None
         return cls(*none, kernel, fitted, noise, lattice, reach, centroids, seen, max_memory_gib, nodes)
-
-    @property
-    def noise_variance(self) -> float:  # noqa: D102
-        return self.noise.variance
 
     @property
     def covers(self) -> bool:  # noqa: D102

@@ -11,8 +11,7 @@ from lmgp.features.base import KernelMap
 from lmgp.features.statistics import FeatureSums, GramSums, Statistics
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior
-from lmgp.posteriors.rounding import rounding_divergence
-from lmgp.posteriors.weights import WeightPosterior, accumulate
+from lmgp.posteriors.weights import WeightPosterior, accumulate, rounding_divergence
 from lmgp.sums.base import Sums, combined
 from lmgp.utils.arithmetic import Arithmetic
 
@@ -60,10 +59,6 @@ class WeightSums(Sums):
     def source(self) -> Source:
         """What these sums are of."""
         return self.features.source(self.noise, self.centre)
-
-    @property
-    def noise_variance(self) -> float:  # noqa: D102
-        return self.noise.variance
 
     def empty(self) -> Self:  # noqa: D102
         none = GramSums.zeros(self.features.n_features_out_, len(self.targets.totals))

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Floats, Noise, Rows, Summary, TargetSums, not_there
+from lmgp.data import ROUNDING, Floats, Noise, Rows, Summary, TargetSums, not_there
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
+from lmgp.neighbours.lattice import Keys
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.modes import ModePlan
 from lmgp.posteriors.spectral import FEW_MODES, ModeStatistics, SpectralPosterior
@@ -16,10 +16,6 @@ from lmgp.posteriors.variance import cell_side, is_gaussian
 from lmgp.sums.base import Sums, combined
 from lmgp.sums.kept import combined_rows, rows_that_stay
 
-Keys = NDArray[np.int64]
-
-# Two targets are the same one up to this share of the largest one, and so are two numbers of rows.
-ROUNDING = 1e-9
 # More cells than this have no number of 64 bits.
 MOST_CELLS = 2.0**61
 

@@ -18,7 +18,7 @@ from lmgp.data import Rows, drawing_of, sampling
 from lmgp.errors import ClusterError, InputError, LmgpError
 from lmgp.io.sources import Chunk, RowSource, default_chunk_rows, source_of
 from lmgp.neighbours.lattice import union
-from lmgp.sums.sample import SAMPLE_ROWS, Sample
+from lmgp.sums.base import SAMPLE_ROWS, Sample
 from lmgp.sums.stream import FITTED, Made, Place, used
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import unchanged_on_failure
@@ -64,7 +64,7 @@ class Partitions:
             if given[name] is not None and not isinstance(given[name], Real):
                 given[name] = _column(given[name], name)
         self._given = {name: _aligned(self.X, one, name) for name, one in given.items()}
-        self.n_partitions, sizes = _count(self.X), _sizes(self.X)
+        self.n_partitions, sizes = self.X.npartitions, _sizes(self.X)
         self.starts = [None] * self.n_partitions if sizes is None else [0, *accumulate(sizes)][:-1]
 
     def reduced(
@@ -283,11 +283,11 @@ def _aligned(X: Any, one: Any, name: str) -> Any:
         if sum(sizes) != sum(own):
             raise InputError(f"X has {sum(sizes):,} rows; {name} must have one value for each, got {sum(own):,}.")
         return one if own == sizes else one.rechunk((sizes,))
-    if _count(X) != _count(one):
+    if X.npartitions != one.npartitions:
         raise InputError(
-            f"X has {_count(X):,} partitions, {name} has {_count(one):,}: they must be the same, row by row. Take both "
-            f"from one data frame, or make the lengths known: compute_chunk_sizes() of an array, "
-            "to_dask_array(lengths=True) of a data frame."
+            f"X has {X.npartitions:,} partitions, {name} has {one.npartitions:,}: they must be the "
+            "same, row by row. Take both from one data frame, or make the lengths known: compute_chunk_sizes() of an "
+            "array, to_dask_array(lengths=True) of a data frame."
         )
     frames = dask_kind(X) == "frame" and dask_kind(one) == "series"
     if frames and X.known_divisions and one.known_divisions and X.divisions != one.divisions:
@@ -304,10 +304,6 @@ def _sizes(one: Any) -> tuple[int, ...] | None:
         return None
     sizes = one.chunks[0]
     return None if any(size != size for size in sizes) else tuple(map(int, sizes))
-
-
-def _count(one: Any) -> int:
-    return len(one.chunks[0]) if dask_kind(one) == "array" else int(one.npartitions)
 
 
 def _together(*parts: Any) -> tuple[Any, ...]:

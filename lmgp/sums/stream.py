@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 import joblib
 import numpy as np
 
-from lmgp.data import Rows, drawing_of, named_targets, sampling
+from lmgp.data import Rows, drawing_of, named_targets, refuse_other_order, sampling
 from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError, warn
 from lmgp.io.sources import Chunk, RowSource
 from lmgp.saving.files import read_file, write_file
 from lmgp.saving.output import check_place
-from lmgp.sums.sample import Sample
-from lmgp.utils.fitted import unchanged_on_failure
+from lmgp.sums.base import Sample
+from lmgp.utils.fitted import digest, unchanged_on_failure
 from lmgp.utils.progress import counted
 
 Made = TypeVar("Made")
@@ -179,7 +179,8 @@ class StreamFit:
     ) -> None:
         self.model, self.source, self.path, self.verbose, self.center = model, source, path, verbose, center
         self.name = type(model).__name__
-        self._header = {"class": CHECKPOINT, "of": self.name, "parameters": model._digest_of(center)}
+        parameters = digest((*model.get_params(deep=False).items(), center))  # which fits that go on share
+        self._header = {"class": CHECKPOINT, "of": self.name, "parameters": parameters}
         self.drawing = drawing_of(model.random_state)
         self.sample: Sample | None = Sample(sampling())
         self.of_noise: Sample | None = model._sample_of_noise()
@@ -225,9 +226,15 @@ class StreamFit:
             vars(self.model).update(self.columns)
             if self.fit is None:
                 chunks = self._look()
-                self._freeze()
+                self.fit = self.model._begun(self.sample, self.drawing, self.center)
+                self.sample = None
+                # Where all rows are, sums can see of chunks that are read again.
+                self.covered = not (self.fit.sums.covers and self.source.again)
+                if self.source.again:
+                    self._write()
             if not self.covered:
-                self._cover()
+                self._pass(f"{self.name}, centroids", "looked at", self._see, looks=True)
+                self.covered = True
         try:
             self._pass(self.name, "in the model", self._sum, chunks)
             n_rows = self.fit.sums.n_rows
@@ -259,31 +266,19 @@ class StreamFit:
                 break
         return again
 
-    def _freeze(self) -> None:
-        assert self.sample is not None  # until now
-        self.fit = self.model._begun(self.sample, self.drawing, self.center)
-        self.sample = None
-        # Where all rows are, sums can see of chunks that are read again.
-        self.covered = not (self.fit.sums.covers and self.source.again)
-        if self.source.again:
-            self._write()
-
-    def _cover(self) -> None:
-        """Let the sums see where all rows are."""
-        self._pass(f"{self.name}, centroids", "looked at", self._see, looks=True)
-        self.covered = True
-
     def _sample(self, chunk: Chunk, rows: Rows) -> None:
         assert self.sample is not None  # until the model is frozen
         if self.sample.rows is None:
             self.sample.target_names = named_targets(chunk.y, np.asarray(chunk.y))
+        refuse_other_order(chunk.y, self.sample.target_names)
         self.sample.add(rows, self.model.noise_variance)
 
     def _see(self, _: Chunk, rows: Rows) -> None:
         sums = self.fit.sums
         self.fit = replace(self.fit, sums=sums.covering(sums.places(rows)))
 
-    def _sum(self, _: Chunk, rows: Rows) -> None:
+    def _sum(self, chunk: Chunk, rows: Rows) -> None:
+        refuse_other_order(chunk.y, self.fit.target_names)
         self.fit = replace(self.fit, sums=self.fit.known_sums.added(self.fit.checked(rows)))
         if self.of_noise is not None:
             self.of_noise.add(rows, self.fit.noise_variance)

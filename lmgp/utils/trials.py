@@ -30,7 +30,10 @@ class Trials(Sequence[Line]):
     @property
     def chosen(self) -> Line:
         """The line of what was chosen."""
-        return next(trial for trial in self.trials if trial.chosen)
+        for trial in self.trials:
+            if trial.chosen:
+                return trial
+        raise AttributeError("Nothing was tried, and so nothing was chosen.")
 
 
 def aligned(lines: Sequence[Sequence[str]], n_left: int) -> list[str]:

@@ -7,7 +7,7 @@ from scipy import optimize, stats
 from lmgp import MaternKernel
 from lmgp.distributions.field import ScaleField
 from lmgp.distributions.left_out import LeftOut
-from lmgp.distributions.noise import ObservationNoise, pays
+from lmgp.distributions.noise import ObservationNoise, distribution, pays
 from lmgp.errors import InputError
 
 
@@ -202,6 +202,7 @@ def test_few_rows_are_normal_and_say_why() -> None:
     assert noise.name == "normal"
     assert str(noise) == "normal: 29 rows are too few to tell; 30 are needed."
     assert not noise.trials
+    assert not hasattr(noise, "chosen")
 
 
 def test_conformal_widths_are_ranks() -> None:
@@ -213,3 +214,11 @@ def test_conformal_widths_are_ranks() -> None:
         noise.conformal_width(0.995)
     with pytest.raises(InputError, match=r"this model has 0\. Fit with noise='auto'"):
         ObservationNoise().conformal_width(0.5)
+
+
+def test_a_normal_target_beside_a_student_has_draws_and_the_density_of_a_normal_one() -> None:
+    both = distribution(np.array([np.inf, 3.0]), np.ones((4, 2)), np.full((4, 2), 2.0))
+    assert np.all(np.isfinite(both.rvs(random_state=0)))
+    far = np.full((4, 2), 61.0)
+    np.testing.assert_allclose(both.logpdf(far)[:, 0], stats.norm.logpdf(30.0) - np.log(2.0), rtol=1e-13)
+    np.testing.assert_allclose(both.cdf(-far)[:, 0], stats.norm.cdf(-31.0), rtol=1e-11)

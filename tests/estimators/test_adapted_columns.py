@@ -270,3 +270,17 @@ def test_turned_axes_are_those_of_two_columns() -> None:
         GPRegressor(rotate=["east", "north"]).fit(pd.DataFrame(X, columns=["x", "y"]), y)
     with pytest.raises(InputError, match=r"Column 0 of X is a part of a place, and must be numbers, none missing"):
         GPRegressor(rotate=True).fit(np.where(np.arange(60)[:, None] == 3, [np.nan, 1.0], X), y)
+
+
+@pytest.mark.parametrize("columns", [{"rotate": (0, 1)}, {}], ids=["turned", "gaps"])
+def test_rows_of_computed_columns_are_found_again_one_by_one(columns: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 10.0, (2500, 3))
+    y = np.sin(X[:, 0]) + 0.1 * X[:, 1] + 0.1 * rng.normal(size=len(X))
+    if not columns:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    model = GPRegressor(**GIVEN, **columns, methods=["nearest_rows"], random_state=0).fit(X, y)
+    for i in range(100):
+        model.forget(X[i : i + 1], y[i : i + 1])
+    with pytest.raises(InputError, match="is not, or not as often"):
+        model.forget(X[:1], y[:1])

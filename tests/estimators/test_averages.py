@@ -129,3 +129,22 @@ def test_files_keep_it_and_conversions_refuse_it(few: tuple[GPRegressor, Any, An
     assert [one.weight for one in again.kernels_] == [one.weight for one in model.kernels_]
     with pytest.raises(InputError, match="average=False"):
         to_gpytorch(model)
+
+
+def test_its_likelihood_is_that_of_its_likeliest_kernel() -> None:
+    X, y = rows(60)
+    model = GPRegressor(kernel="gaussian", noise="normal", random_state=0).fit(X, y)
+    assert model.kernels_[0].noise_variance != model.noise_variance_
+    expected = pytest.approx(model.log_marginal_likelihood(), rel=1e-12)
+    assert model.log_marginal_likelihood(model.kernel_.theta) == expected
+    with pytest.raises(InputError, match=rf"this model averages {len(model.kernels_)}: fit with average=False"):
+        model.model_.dual_coefficients()
+
+
+def test_rows_left_out_of_an_average_with_a_kernel_without_a_lengthscale() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0.0, 30.0, (2100, 1))
+    y = np.sin(X[:, 0]) + 0.3 * np.sin(0.3 * X[:, 0] ** 1.5) + 0.3 * rng.normal(size=2100)
+    model = GPRegressor(kernel=["gaussian", "periodic"], average=True, random_state=0).fit(X, y)
+    assert [one.kernel.can("metric") for one in model.kernels_] == [True, False]
+    assert model.noise_.n_rows == 2100

@@ -304,6 +304,11 @@ class TestWhatIsOpen:
         rows = {trial.method for trial in auto(methods=ROWS, tolerance=1e-8).fit(X, y).selection_}
         assert features <= set(FEATURES)
         assert rows <= set(ROWS)
+        listed, array = (
+            GPRegressor(methods=names, kernel=GaussianKernel(), noise_variance=0.1, random_state=0).fit(X, y)
+            for names in (["nystroem", "exact"], np.array(["nystroem", "exact"]))
+        )
+        assert array.selection_.chosen == listed.selection_.chosen
 
     @pytest.mark.slow
     @pytest.mark.parametrize("largest", [8, 50])

@@ -16,7 +16,7 @@ from lmgp.errors import InputError, StreamError, ToleranceWarning
 from lmgp.metrics import kl_divergence
 from lmgp.recipes import Exact, Local, Spectral, Weights
 from lmgp.sums import stream
-from lmgp.sums.sample import Sample
+from lmgp.sums.base import Sample
 from tests.estimators.streams import both, chunks
 from tests.estimators.test_streams_noise import Stopping
 
@@ -252,3 +252,20 @@ def test_chunks_of_a_frame_have_its_names() -> None:
     np.testing.assert_allclose(chunked.predict(table[:5]), whole.predict(table[:5]), rtol=1e-4)
     with pytest.raises((InputError, ValueError), match="feature names"):
         chunked.predict(table[["lon", "lat"]])
+    arrow = pytest.importorskip("pyarrow").Table.from_pandas(table)
+    again = clone(model).fit(arrow, table["lat"] ** 2, chunk_rows=100)
+    np.testing.assert_array_equal(again.predict(table[:5]), chunked.predict(table[:5]))
+
+
+def test_models_of_other_sums_do_not_merge() -> None:
+    X, y, _ = drawn(400)
+    given = {**GIVEN, "kernel": GaussianKernel(1.0), "noise": "normal"}
+    modes, features, around = (
+        GPRegressor(**given, tolerance=0.1).set_params(methods=[name]).fit(chunks(X, y, 200), center=0.0)
+        for name in ("spectral", "orf", "local_taylor")
+    )
+    rows = GPRegressor(**given, methods=["nearest_rows"]).fit(X, y, center=0.0)
+    for one, other in ((modes, features), (features, modes), (modes, rows), (rows, modes)):
+        with pytest.raises(InputError, match="Models with the same first rows merge"):
+            one.merge(other)
+    assert around.merge(rows).recipe_.__class__ is Local

@@ -23,8 +23,8 @@ from lmgp import (
 )
 from lmgp.data import Rows
 from lmgp.sums import partitions
+from lmgp.sums.base import Sample
 from lmgp.sums.partitions import Partitions
-from lmgp.sums.sample import Sample
 from tests.conftest import counts_and_noises
 from tests.estimators.streams import ARGUMENTS, GIVEN, MODELS, both, chunks, drawn, every_model
 

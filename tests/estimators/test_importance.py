@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.inspection import permutation_importance
@@ -193,3 +194,13 @@ def test_of_many_columns_fewer_rows_are_left_out(monkeypatch: pytest.MonkeyPatch
     model = ExactGPRegressor(GaussianKernel(9.0), noise_variance=0.01).fit(X, X[:, 3])
     assert model.importance_.argmax() == 3
     assert sum(counts) == 40 * 81  # each once as it is, and once with each column shuffled
+
+
+def test_a_constant_column_beside_many_categories_does_not_matter() -> None:
+    rng = np.random.default_rng(0)
+    which = rng.integers(40, size=300)
+    X = pd.DataFrame({"place": [f"place {k}" for k in which], "x": rng.uniform(0.0, 6.0, 300), "one": 1.0})
+    y = np.sin(X["x"]) + 2.0 * rng.normal(size=40)[which] + 0.1 * rng.normal(size=300)
+    model = GPRegressor(kernel="gaussian", noise="normal", random_state=0).fit(X, y)
+    assert model.importance_[2] == 0.0
+    assert model.importance_[0] > 0.5

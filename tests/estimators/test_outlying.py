@@ -8,7 +8,7 @@ import pytest
 
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, GPRegressor
 from lmgp.errors import OutlierWarning
-from lmgp.estimators.outlying import warn_of_outlying_rows
+from lmgp.estimators.warned import warn_of_outlying_rows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))

@@ -399,7 +399,9 @@ def test_it_works_in_searches_and_pipelines() -> None:
     np.testing.assert_array_equal(each.predict(NEW)[:, 1], clone(piped).fit(X, Y[:, 1]).predict(NEW))
 
 
-def test_weights_and_noises_go_to_the_last_step_of_a_pipeline() -> None:
+def test_options_go_to_the_last_step_of_a_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
+    MultiTargetGPRegressor(make_pipeline(StandardScaler(), ExactGPRegressor(random_state=0))).fit(X, Y, verbose=True)
+    assert f"a fit to {N} rows" in capsys.readouterr().err
     piped = make_pipeline(StandardScaler(), ExactGPRegressor(**GAUSSIAN))
     y = np.where(np.arange(N)[:, None] % T == np.arange(T), np.nan, Y)
     found = MultiTargetGPRegressor(piped).fit(X, y, WEIGHTS, NOISES).predict(NEW)
@@ -477,3 +479,36 @@ def test_a_far_trend_is_no_impossible_mean(recwarn: pytest.WarningsRecorder) -> 
     far = ExactGPRegressor(**GAUSSIAN, trend="linear").fit(X, Y).predict([[400.0, 400.0]])
     assert np.abs(far).max() > 10 * np.abs(Y).max()
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "with_rows", "update", "forget", "calibrate"])
+def test_targets_in_another_order_are_refused(method: str) -> None:
+    y = pd.DataFrame(Y[:, :2], columns=["a", "b"])
+    model = SpectralGPRegressor(**GAUSSIAN).fit(X, y)
+    with pytest.raises(InputError, match="y must have its columns in the order of fit, a, b; got b, a"):
+        getattr(model, method)(X, y[["b", "a"]])
+    if method == "calibrate":
+        with pytest.raises(InputError, match="in the order of fit, a, b; got b, a"):
+            MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, y).calibrate(X, y[["b", "a"]])
+
+
+def test_chunks_with_targets_in_another_order_are_refused() -> None:
+    y = pd.DataFrame(Y[:, :2], columns=["a", "b"])
+    for more in ({}, {"kernel": None, "noise_variance": None}):
+        with pytest.raises(InputError, match="in the order of fit, a, b; got b, a"):
+            SpectralGPRegressor(**GAUSSIAN | more).fit([(X, y), (X, y[["b", "a"]])])
+
+
+def test_one_noise_variance_serves_all_rows_of_targets_with_gaps() -> None:
+    y = np.where(np.arange(N)[:, None] % 4 == np.arange(T), np.nan, Y)
+    found, expected = (
+        MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, y, noise_variances=noise).predict(NEW)
+        for noise in (0.1, np.full(N, 0.1))
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_likelihood_is_an_array_of_several_targets() -> None:
+    model = ExactGPRegressor(**GAUSSIAN).fit(X, Y)
+    assert (2.0 * model.log_marginal_likelihood()).shape == (T,)
+    assert isinstance(model.fit(X, Y[:, 0]).log_marginal_likelihood(), float)

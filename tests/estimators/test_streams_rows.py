@@ -185,3 +185,12 @@ def test_options_of_fit_with_chunks(tmp_path: Any, capsys: pytest.CaptureFixture
     np.testing.assert_array_equal(
         model.fit(chunks(), center=5.0, checkpoint=path).predict(T), model.fit(chunks(), center=5.0).predict(T)
     )
+
+
+@pytest.mark.parametrize("size", [1, 40])
+def test_a_trend_is_that_of_all_chunks_where_these_are_sorted(size: int) -> None:
+    order = np.argsort(X[:, 0])
+    rows, y = np.column_stack((np.repeat(np.arange(4.0), 40), X[order, 1])), Y[order]
+    model = FeaturizedGPRegressor(**GIVEN, trend="linear", random_state=0)
+    stream = model.fit([(rows[i : i + size], y[i : i + size]) for i in range(0, 160, size)])
+    np.testing.assert_allclose(stream.trend_.coef, clone(model).fit(rows, y).trend_.coef, rtol=1e-6)

@@ -1,5 +1,6 @@
 """Gaussian processes of log y: in the units of y, against the model of log y and Monte Carlo."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,8 @@ def test_searches_pipelines_and_frames() -> None:
     fitted = TransformedTargetGPRegressor(EXACT).fit(frame, pd.Series(Y))
     assert fitted.feature_names_in_.tolist() == ["a", "b"]
     np.testing.assert_array_equal(fitted.predict(frame), model().predict(X))
+    inner = TransformedTargetGPRegressor(GridSearchCV(EXACT, {"noise_variance": [GIVEN["noise_variance"]]})).fit(X, Y)
+    np.testing.assert_array_equal(inner.predict(X), model().predict(X))
 
 
 def test_what_is_saved_predicts_the_same(tmp_path: Path) -> None:
@@ -329,10 +332,13 @@ def test_distributions_take_numbers_and_lists(transformer: Any) -> None:
     X = np.random.default_rng(0).uniform(0.0, 5.0, (60, 1))
     model = TransformedTargetGPRegressor(ExactGPRegressor(**GIVEN), transformer).fit(X, np.exp(np.sin(X[:, 0])))
     found = model.predict_distribution(X[:3])
-    for method in ("sf", "cdf", "pdf", "logpdf"):
+    for method in ("sf", "cdf", "pdf", "logpdf", "crps"):
         expected = getattr(found, method)(np.full(3, 1.7))
         np.testing.assert_allclose(getattr(found, method)(1.7), expected)
         np.testing.assert_allclose(getattr(found, method)([1.7] * 3), expected)
     if transformer == "log":
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            np.testing.assert_array_equal(found.cdf(0.0), np.zeros(3))
         with pytest.raises(InputError, match="needs targets that are positive; got -1 in row 0"):
             found.logpdf(-1.0)

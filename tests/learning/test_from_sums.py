@@ -15,7 +15,7 @@ from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
 from lmgp.learning import from_sums as module
 from lmgp.learning.from_sums import learn_from_sums
-from lmgp.posteriors.likelihood import log_likelihood
+from lmgp.posteriors.exact import log_likelihood
 from lmgp.posteriors.modes import ModePlan
 from lmgp.posteriors.spectral import ModeLikelihood
 from lmgp.sums.modes import ModeSums

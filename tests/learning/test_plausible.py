@@ -15,7 +15,7 @@ from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.scoring import Climb
 from lmgp.learning.search import Search
 from lmgp.learning.space import Units
-from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
+from lmgp.posteriors.exact import ExactLikelihood, log_likelihood
 from tests.learning.conftest import Draw, form_of
 
 Floats = NDArray[np.float64]

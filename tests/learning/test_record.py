@@ -57,7 +57,7 @@ def test_of_given_hyperparameters_it_is_empty() -> None:
     learning = ExactGPRegressor(GaussianKernel(), 0.1).fit(X, y).learning_
     assert len(learning) == 0
     assert "given" in str(learning)
-    with pytest.raises(StopIteration):
+    with pytest.raises(AttributeError, match="nothing was chosen"):
         _ = learning.chosen
 
 

@@ -19,7 +19,7 @@ from lmgp.learning.forms import declared_free
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.search import LENGTHSCALES, NOISES, STRONG_EVIDENCE, Search
 from lmgp.learning.space import CLOSE_DEVIATION, LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, OWN_DEVIATION, Space, Units
-from lmgp.posteriors.likelihood import ExactLikelihood
+from lmgp.posteriors.exact import ExactLikelihood
 from tests.learning.conftest import Draw, form_of
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from lmgp.kernels.stationary import GaussianKernel, MaternKernel
 from lmgp.learning.engine import Settings, learn_rows
 from lmgp.learning.heldout import Validation
 from lmgp.neighbours.duplicates import count_copies, merged_copies
-from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
+from lmgp.posteriors.exact import ExactLikelihood, log_likelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 
 N, T = 40, 3

@@ -11,7 +11,7 @@ from lmgp.errors import NumericalError
 from lmgp.gpytorch import to_gpytorch
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import ProductKernel
-from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
+from lmgp.posteriors.exact import ExactLikelihood, log_likelihood
 from lmgp.utils.linalg import ROUNDING
 from tests.dense import log_likelihood_and_gradient
 

@@ -76,8 +76,6 @@ def test_one_row_may_be_left_and_none_may_not(sums: WaitingSums) -> None:
 
 def test_what_is_summed_is_no_place_and_keeps_no_row(sums: WaitingSums) -> None:
     assert (sums.covers, sums.keeps_rows, sums.uses_start) == (False, False, False)
-    assert sums.places(ROWS).shape == (0, 2)
-    assert sums.covering(sums.places(ROWS)) is sums
     assert WeightSums.least_rows == 1
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lmgp.data import Rows
-from lmgp.sums.sample import Sample
+from lmgp.sums.base import Sample
 
 
 @pytest.mark.parametrize("chunk", [30, 400])
