@@ -76,7 +76,7 @@ def kl_divergence(
     >>> float(kl_divergence(0.0, 1.0 + 2.0**-30, 0.0, 1.0)[0] * 2.0**62)
     0.999...
     """
-    mean_p, variance_p, mean_q, variance_q = _checked_rows(
+    mean_p, variance_p, mean_q, variance_q = checked_values(
         {"mean_p": mean_p, "variance_p": variance_p, "mean_q": mean_q, "variance_q": variance_q}, scalars=True
     )
     # A divergence that float64 cannot hold is correctly inf or 0: no reason to warn.
@@ -113,7 +113,7 @@ def rmse(y: ArrayLike, mean: Any) -> float:
     3.0
     """
     means = mean.mean() if hasattr(mean, "cdf") else mean
-    y, mean = _checked_rows({"y": y, "mean": means}, targets=True)
+    y, mean = checked_values({"y": y, "mean": means}, targets=True)
     return float(np.sqrt(np.mean((y - mean) ** 2, axis=0)).mean())
 
 
@@ -243,7 +243,7 @@ def coverage(
     half_width, variance = np.sqrt(2.0) * special.erfinv(checked_level(level)), _variance(variance, std)
     if variance is None:
         return float(np.mean(np.abs(2.0 * pit(y, mean) - 1.0) <= level))
-    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
+    y, mean, variance = checked_values({"y": y, "mean": mean, "variance": variance}, targets=True)
     return float(np.mean(np.abs(y - mean) <= half_width * np.sqrt(variance)))
 
 
@@ -292,7 +292,7 @@ def nlpd_rows(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> NDA
     if variance is None:
         observed = _observed(y, mean)
         return np.asarray(-mean.logpdf(observed))
-    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
+    y, mean, variance = checked_values({"y": y, "mean": mean, "variance": variance}, targets=True)
     standardized = (y - mean) / np.sqrt(variance)
     # The logarithms apart: 2π·variance can overflow where its logarithm does not.
     return np.asarray(0.5 * (np.log(2.0 * np.pi) + np.log(variance) + standardized**2))
@@ -302,7 +302,7 @@ def crps_rows(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> NDA
     """Return the score of each value, see `crps`."""
     if variance is None:
         return _crps_of(mean, _observed(y, mean))
-    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
+    y, mean, variance = checked_values({"y": y, "mean": mean, "variance": variance}, targets=True)
     error = y - mean
     deviation = np.sqrt(variance)
     # z and its square may overflow for a tiny variance: the density is then correctly zero.
@@ -319,7 +319,7 @@ def _variance(variance: ArrayLike | None, std: ArrayLike | None) -> ArrayLike | 
         return variance
     if variance is not None:
         raise InputError("Give variance= or std=, and not both.")
-    return np.square(_checked_rows({"std": std}, targets=True)[0])
+    return np.square(checked_values({"std": std}, targets=True)[0])
 
 
 def _observed(y: ArrayLike, distribution: Any) -> NDArray[np.float64]:
@@ -329,7 +329,7 @@ def _observed(y: ArrayLike, distribution: Any) -> NDArray[np.float64]:
             "Give a distribution, as predict_distribution returns it, with the methods of scipy.stats' frozen ones, or "
             f"means with std= or variance=, which must have one value a row; got {type(distribution).__name__} alone."
         )
-    (y, _) = _checked_rows({"y": y, "the mean of the distribution": distribution.median()}, targets=True)
+    (y, _) = checked_values({"y": y, "the mean of the distribution": distribution.median()}, targets=True)
     return y
 
 
@@ -374,7 +374,7 @@ def _log1p_excess(variance_p: NDArray[np.float64], variance_q: NDArray[np.float6
     return np.where(np.abs(s) <= 1.0 / 3.0, near, far)
 
 
-def _checked_rows(
+def checked_values(
     arguments: dict[str, ArrayLike], *, scalars: bool = False, targets: bool = False
 ) -> list[NDArray[np.float64]]:
     """Convert the arguments to float64 arrays of one shape, and check them.

@@ -217,42 +217,6 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
     return rows
 
 
-def finite(name: str, values: Any, what: str) -> Floats:
-    """Return finite numbers of any shape; `what` says in messages how many there are.
-
-    Raises
-    ------
-    InputError
-        If they are not, or there are none.
-    """
-    try:
-        array: Floats = check_array(values, dtype=np.float64, ensure_2d=False, input_name=name)
-    except ValueError as error:
-        raise InputError(f"{name} must be finite numbers, {what}. {error}") from error
-    return array
-
-
-def checked_predictions(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Return targets, means and standard deviations, each of shape (n,).
-
-    Raises
-    ------
-    InputError
-        If their lengths differ, there are none, one is not finite, or a standard deviation is not positive.
-    """
-    y, mean, std = (finite(name, values, "one a row") for name, values in (("y", y), ("mean", mean), ("std", std)))
-    if not y.shape == mean.shape == std.shape or y.ndim != 1:
-        raise InputError(
-            "y, mean and std must have one value a row, all in the same shape (n,); got "
-            f"y {y.shape}, mean {mean.shape}, std {std.shape}."
-        )
-    if bad := int((std <= 0.0).sum()):
-        raise InputError(
-            f"std must be positive; {bad} of {len(std)} are not. Predict with return_std=True, include_noise=True."
-        )
-    return y, mean, std
-
-
 def column_names(model: Any, X: Any, n_columns: int) -> list[str]:
     """Return the names of input columns: those of a data frame, or of the model, or x, or x0 and x1."""
     names = getattr(X, "columns", None)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.metrics.gaussian import checked_level
+from lmgp.metrics.gaussian import checked_level, checked_values
 from lmgp.plots.canvas import (
     DASHES,
     FILL,
@@ -30,7 +30,6 @@ from lmgp.plots.canvas import (
     column_names,
     extent,
     final_step,
-    finite,
     legend_below,
     predict,
     sample,
@@ -91,7 +90,7 @@ def band(
     rows = checked_rows(model, X, 1, "A band")
     X, dates = as_numbers(model, X)
     checked_level(level)
-    targets = None if y is None else finite("y", y, "one for each row of X")
+    targets = None if y is None else checked_values({"y": y})[0]
     if targets is not None and targets.shape != (len(rows),):
         raise InputError(f"y must have one value for each of the {len(rows)} rows of X; got shape {targets.shape}.")
     places = np.linspace(*extent(rows[:, 0], 0.05), _count(n_points))

@@ -10,6 +10,7 @@ from scipy.stats import binom, norm
 
 from lmgp.errors import InputError
 from lmgp.metrics import pit
+from lmgp.metrics.gaussian import checked_values
 from lmgp.plots.canvas import (
     FILL,
     GREY,
@@ -17,7 +18,6 @@ from lmgp.plots.canvas import (
     MOST_BARS,
     AxesArray,
     axes_for,
-    checked_predictions,
     sample,
     target_name,
     two_axes_for,
@@ -84,7 +84,7 @@ def calibration(
     10
     """
     if std is not None:
-        y, mean, std = checked_predictions(y, mean, std)
+        y, mean, std = checked_values({"y": y, "mean": mean, "std": std})
     transform = pit(y, mean if std is None else norm(mean, std))
     if transform.ndim > 1:
         raise InputError(f"Calibration is of one target; got y of shape {transform.shape}.")
@@ -152,7 +152,7 @@ def prediction(y: ArrayLike, mean: Any, std: ArrayLike | None = None, *, ax: Axe
     if std is None:
         pit(y, mean)  # which refuses what is no distribution, and other rows than those of y
         mean, std = mean.mean(), mean.std()
-    y, mean, std = checked_predictions(y, mean, std)
+    y, mean, std = checked_values({"y": y, "mean": mean, "std": std})
     ax = axes_for(ax)
     drawn = sample(len(y), MOST_BARS)
     ax.errorbar(

@@ -252,8 +252,8 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         plots.band(model, X, level=95)
     with pytest.raises(InputError, match=r"y must have one value for each of the 40 rows of X; got shape \(3,\)"):
         plots.band(model, X, y[:3])
-    for bad in ([np.nan] * 40, ["a"] * 40):
-        with pytest.raises(InputError, match="y must be finite numbers, one for each row of X"):
+    for bad, told in (([np.nan] * 40, "y must be finite"), (["a"] * 40, "y must be an array of real numbers")):
+        with pytest.raises(InputError, match=told):
             plots.band(model, X, bad)
     with pytest.raises(InputError, match="n_points must be at least 2"):
         plots.band(model, X, n_points=1)

@@ -89,12 +89,12 @@ def test_of_many_predictions_a_sample_is_drawn_and_said() -> None:
 
 
 BAD: list[tuple[Any, str]] = [
-    (([], [], []), "y must be finite numbers, one a row"),
-    (([1.0, np.nan], [1.0, 1.0], [1.0, 1.0]), "y must be finite numbers"),
-    (([1.0, 2.0], [1.0], [1.0, 1.0]), r"got y \(2,\), mean \(1,\), std \(2,\)"),
+    (([], [], []), "must have at least one row"),
+    (([1.0, np.nan], [1.0, 1.0], [1.0, 1.0]), "y must be finite"),
+    (([1.0, 2.0], [1.0], [1.0, 1.0]), r"got the shapes y \(2,\), mean \(1,\), std \(2,\)"),
     (([[1.0], [2.0]], [1.0, 2.0], [1.0, 1.0]), r"y \(2, 1\)"),
-    (([1.0, 2.0], [1.0, 2.0], [1.0, 0.0]), "std must be positive; 1 of 2 are not"),
-    ((["a", "b"], [1.0, 2.0], [1.0, 1.0]), "y must be finite numbers"),
+    (([1.0, 2.0], [1.0, 2.0], [1.0, 0.0]), "std must be positive; got 0 in row 1"),
+    ((["a", "b"], [1.0, 2.0], [1.0, 1.0]), "y must be an array of real numbers"),
 ]
 
 
