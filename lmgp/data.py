@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from lmgp.errors import InputError, ScaleWarning, warn
-from lmgp.utils.columns import dask_kind, refuse_other_than_numbers, refuse_what_is_no_table
+from lmgp.utils.columns import dask_kind, pandas_frame, refuse_other_than_numbers, refuse_what_is_no_table
 
 if TYPE_CHECKING:
     import torch
@@ -529,19 +529,26 @@ def named_targets(y: Any, target: Floats) -> NDArray[Any] | None:
     """Return the names of the columns of y, of "0", "1" and so on where they have none; None of a y of shape (n,)."""
     if target.ndim == 1:
         return None
-    names = getattr(y, "columns", range(target.shape[1]))
-    return np.array([str(name) for name in names], dtype=object)
+    return np.array(_names_of_targets(y) or list(map(str, range(target.shape[1]))), dtype=object)
 
 
-def refuse_other_order(y: Any, names: NDArray[Any] | None) -> None:
-    """Refuse targets with the names of a model's in another order.
+def _names_of_targets(y: Any) -> list[str]:
+    return [str(name) for name in getattr(pandas_frame(y), "columns", ())]
+
+
+def refuse_other_targets(y: Any, names: NDArray[Any] | None) -> None:
+    """Refuse targets whose names are those of a model in another order; see `refuse_other_order`."""
+    refuse_other_order(_names_of_targets(y), names)
+
+
+def refuse_other_order(given: Sequence[str], names: NDArray[Any] | None) -> None:
+    """Refuse names of targets that are those of a model in another order.
 
     Raises
     ------
     InputError
     """
-    given = list(map(str, getattr(y, "columns", ())))
-    if names is not None and sorted(given) == sorted(names) and given != list(names):
+    if names is not None and sorted(given) == sorted(names) and list(given) != list(names):
         raise InputError(f"y must have its columns in the order of fit, {', '.join(names)}; got {', '.join(given)}.")
 
 
@@ -594,7 +601,7 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
 
 
 def _refuse_no_inputs(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
-    """Refuse what is no table of numbers with an estimator's columns; sparse ones by a TypeError, as scikit-learn."""
+    """Refuse what is no table of numbers with an estimator's columns; sparse ones raise scikit-learn's TypeError."""
     if not options.get("accept_sparse"):
         # Which a frame has if all of its columns are sparse.
         if hasattr(X, "iloc") and X.ndim == 2 and X.shape[1] and hasattr(X, "sparse"):

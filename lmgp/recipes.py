@@ -235,6 +235,7 @@ class Local(AdditiveRecipe):
 
     def needs_sample(self, kernel: Kernel) -> bool:
         """Say whether the map depends on where the rows are: all monomials up to a degree do not."""
+        # The default map follows from the number of columns, which is not known yet.
         return not (isinstance(self.features, TaylorFeatures) and self.features.index_set == "total_degree")
 
     def _features_of(self, n_inputs: int) -> Any:

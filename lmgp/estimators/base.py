@@ -30,7 +30,7 @@ from lmgp.data import (
     generator,
     known_centers,
     named_targets,
-    refuse_other_order,
+    refuse_other_targets,
     sampling,
     validated,
     validated_pair,
@@ -805,7 +805,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         """Return the columns and the targets of rows as numbers: of training rows with `reset`."""
         if not reset and "_fitted" in vars(self):
-            refuse_other_order(y, self._fitted.target_names)
+            refuse_other_targets(y, self._fitted.target_names)
         return validated_pair(self, X, y, reset=reset, ensure_min_samples=2 if reset else 1)
 
     @property

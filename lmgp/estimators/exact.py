@@ -73,7 +73,7 @@ class ExactGPRegressor(GaussianProcess):
     trend_ : lmgp.posteriors.trend.TrendEstimate or None
         The coefficients of the trend with their standard errors, in the units of X and y; None of a constant. Printed,
         it is a table.
-    log_marginal_likelihood_, log_marginal_likelihood_value_ : float
+    log_marginal_likelihood_, log_marginal_likelihood_value_ : float or ndarray of shape (t,)
         Of y less its mean, or less the estimated trend, of all training rows, in nats. The second is scikit-learn's
         name of it.
     converged_ : bool

@@ -13,7 +13,7 @@ from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import Floats, RandomState, generator, named_targets, refuse_no_targets, refuse_other_order
+from lmgp.data import Floats, RandomState, generator, named_targets, refuse_no_targets, refuse_other_targets
 from lmgp.distributions.noise import ObservationNoise
 from lmgp.distributions.targets import TargetDistributions
 from lmgp.errors import InputError
@@ -185,7 +185,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         names, given = self._of_rows(X, y, sample_weight, noise_variances)
         if len(names) != len(self.estimators_):
             raise InputError(f"The model has {len(self.estimators_)} targets; got y with {len(names)}.")
-        refuse_other_order(y, self.target_names_)
+        refuse_other_targets(y, self.target_names_)
         with ExitStack() as all_or_none:
             for model in self._processes:
                 all_or_none.enter_context(unchanged_on_failure(model))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.columns.categories import MOST_LEVELS, ManyCategories
-from lmgp.data import Rows, check_rows, known_centers, sampling, validated_pair
+from lmgp.data import Rows, check_rows, known_centers, refuse_other_order, sampling, validated_pair
 from lmgp.distributions.noise import checked_noise
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
@@ -348,6 +348,8 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
             raise InputError(
                 f"The other model has read its columns by other categories, dates, scales or gaps. {ONE_START}"
             )
+        if theirs.target_names is not None:
+            refuse_other_order(theirs.target_names.tolist(), mine.target_names)
         sums, others = mine.known_sums, theirs.known_sums
         alike = type(sums) is type(others) or (isinstance(sums, OF_PLACES) and isinstance(others, OF_PLACES))
         if not alike or not np.array_equal(mine.origin, theirs.origin):

@@ -10,8 +10,9 @@ from lmgp.errors import ColumnWarning, OutlierWarning, TargetWarning, warn
 from lmgp.kernels.base import Kernel
 
 # Of fewer rows, one has half of the sum of squares by chance.
-FEWEST = 20
+FEWEST_ROWS = 20
 
+# See `implausible`.
 TARGET_RANGES, PRIOR_DEVIATIONS, SURPRISE = 2.0, 6.0, 4.0
 
 # Whole numbers from 0 to below this are counts or grades; larger ones are prices, years and the like.
@@ -73,7 +74,7 @@ def warn_of_outlying_rows(X: Floats, names: Sequence[str] | None, columns: Itera
     OutlierWarning
         For each such column.
     """
-    if len(X) < FEWEST:
+    if len(X) < FEWEST_ROWS:
         return
     for j in columns:
         known = np.flatnonzero(np.isfinite(X[:, j]))

@@ -394,7 +394,10 @@ class TransformerScale(Scale):
 
     def log_slope(self, y: Floats) -> Floats:
         """Return log |g′(y)|, by central differences; at an end of what g takes, by those of one side."""
-        step = np.cbrt(np.finfo(np.float64).eps) * np.maximum(np.abs(y), self.unit)
+        share = np.cbrt(np.finfo(np.float64).eps)
+        step = share * np.maximum(np.abs(y), self.unit)
+        inside = np.isfinite(self.forward(y - step)) & np.isfinite(self.forward(y + step))
+        step = np.where(inside | (y == 0.0), step, share * np.abs(y))  # near an end at zero, a shorter one
         low, high = (np.where(np.isfinite(self.forward(one)), one, y) for one in (y - step, y + step))
         rise = self.forward(high) - self.forward(low)
         with np.errstate(all="ignore"):

@@ -134,8 +134,8 @@ def source_of(
         rows = checked_chunk_rows(chunk_rows, made.shape[1])
         if len(made) <= rows and not arrays and chunk_rows is None:
             return None
-        frames = zip(beside, map(pandas_frame, beside.values()), strict=True)
-        columns = {name: one if one is None or hasattr(one, "iloc") else np.asanyarray(one) for name, one in frames}
+        given = zip(beside, map(pandas_frame, beside.values()), strict=True)
+        columns = {name: one if one is None or hasattr(one, "iloc") else np.asanyarray(one) for name, one in given}
         for name, column in columns.items():
             if column is not None and column.shape[:1] != (len(made),):
                 got = f"{len(column):,}" if column.ndim else "one number"

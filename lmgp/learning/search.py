@@ -85,7 +85,7 @@ class Search:
         samples = [self.rows.take(np.roll(order, -first)[:size]) for first in range(0, n_samples * size, size)]
         starts = self._best_starts(space, samples[:1] if self.exact else samples)
         space, start, n_own = screened(samples, space, starts[0], len(self.rows))
-        # Of few rows, the best start may lie below a lower summit than the best one of other lengthscales.
+        # The climb from the best start may end on a lower summit than that from the best start of other lengthscales.
         few = form.named and self.close and self.exact and n_samples == 1 and n_own is None
         climb, *others = parallel_map(lambda free: self._climbed(space, samples, free), starts if few else [start])
         for other in others:

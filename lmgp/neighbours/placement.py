@@ -119,7 +119,7 @@ def cover(rows: Rows, kernel: Kernel, threshold: float, max_centroids: int | Non
 
 
 def negligible_share(rows: Rows, kernel: Kernel, noise: Noise, tolerance: float) -> float:
-    """Return the share ε of the largest prior variance of rows below which one may be left out.
+    """Return the share ε of the largest prior variance of rows below which its covariance with others may be left out.
 
     Parameters
     ----------

@@ -310,7 +310,7 @@ class LocalPlan:
     Raises
     ------
     InputError
-        If the kernel has no metric, or a map serves it that is not stationary.
+        If the kernel has no metric, or has a map and not one prior variance for all rows.
     """
 
     kernel: Kernel

@@ -1,4 +1,4 @@
-"""What every kind of sums over rows answers: they add, rows go out, and they make a posterior; and a sample of rows."""
+"""What every kind of sums over rows answers: they add, rows can be taken out, and they make a posterior."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import joblib
 import numpy as np
 
-from lmgp.data import Rows, drawing_of, named_targets, refuse_other_order, sampling
+from lmgp.data import Rows, drawing_of, named_targets, refuse_other_targets, sampling
 from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError, warn
 from lmgp.io.sources import Chunk, RowSource
 from lmgp.saving.files import read_file, write_file
@@ -270,7 +270,7 @@ class StreamFit:
         assert self.sample is not None  # until the model is frozen
         if self.sample.rows is None:
             self.sample.target_names = named_targets(chunk.y, np.asarray(chunk.y))
-        refuse_other_order(chunk.y, self.sample.target_names)
+        refuse_other_targets(chunk.y, self.sample.target_names)
         self.sample.add(rows, self.model.noise_variance)
 
     def _see(self, _: Chunk, rows: Rows) -> None:
@@ -278,7 +278,7 @@ class StreamFit:
         self.fit = replace(self.fit, sums=sums.covering(sums.places(rows)))
 
     def _sum(self, chunk: Chunk, rows: Rows) -> None:
-        refuse_other_order(chunk.y, self.fit.target_names)
+        refuse_other_targets(chunk.y, self.fit.target_names)
         self.fit = replace(self.fit, sums=self.fit.known_sums.added(self.fit.checked(rows)))
         if self.of_noise is not None:
             self.of_noise.add(rows, self.fit.noise_variance)

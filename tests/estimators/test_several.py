@@ -487,6 +487,10 @@ def test_targets_in_another_order_are_refused(method: str) -> None:
     model = SpectralGPRegressor(**GAUSSIAN).fit(X, y)
     with pytest.raises(InputError, match="y must have its columns in the order of fit, a, b; got b, a"):
         getattr(model, method)(X, y[["b", "a"]])
+    if method == "partial_fit":
+        other = SpectralGPRegressor(**GAUSSIAN).fit(X, y[["b", "a"]], center=0.0)
+        with pytest.raises(InputError, match="in the order of fit, a, b; got b, a"):
+            SpectralGPRegressor(**GAUSSIAN).fit(X, y, center=0.0).merge(other)
     if method == "calibrate":
         with pytest.raises(InputError, match="in the order of fit, a, b; got b, a"):
             MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, y).calibrate(X, y[["b", "a"]])
