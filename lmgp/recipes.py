@@ -29,7 +29,7 @@ from lmgp.posteriors.modes import ModePlan
 from lmgp.posteriors.nearest import NearestPlan
 from lmgp.posteriors.residual import ResidualPlan
 from lmgp.posteriors.spectral import SpectralPosterior
-from lmgp.posteriors.weights import WeightPosterior, fitted_global_map, some_rows
+from lmgp.posteriors.weights import WeightPosterior, fitted_global_map, rows_for_rounding
 from lmgp.sums.base import Sample, Sums
 from lmgp.sums.cubes import CubeSums
 from lmgp.sums.gram import WeightSums
@@ -192,7 +192,7 @@ class Weights(AdditiveRecipe):
 
     def _over(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> WeightSums:
         features, centre = fitted_global_map(self.features_for(kernel), kernel, rows, rng, self.max_memory_gib)
-        probe = None if self.arithmetic.precision == "float64" else some_rows(rows)
+        probe = None if self.arithmetic.precision == "float64" else rows_for_rounding(rows)
         noise = Noise(noise_variance, self.approximation)
         return WeightSums.over(features, centre, kernel, noise, rows.n_targets, self.arithmetic, probe)
 

@@ -10,7 +10,7 @@ from lmgp.errors import ColumnWarning, OutlierWarning, TargetWarning, warn
 from lmgp.kernels.base import Kernel
 
 # Of fewer rows, one has half of the sum of squares by chance.
-FEWEST_ROWS = 20
+FEWEST_FOR_OUTLIERS = 20
 
 # See `implausible`.
 TARGET_RANGES, PRIOR_DEVIATIONS, SURPRISE = 2.0, 6.0, 4.0
@@ -74,7 +74,7 @@ def warn_of_outlying_rows(X: Floats, names: Sequence[str] | None, columns: Itera
     OutlierWarning
         For each such column.
     """
-    if len(X) < FEWEST_ROWS:
+    if len(X) < FEWEST_FOR_OUTLIERS:
         return
     for j in columns:
         known = np.flatnonzero(np.isfinite(X[:, j]))

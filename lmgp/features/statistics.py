@@ -67,7 +67,7 @@ class Statistics:
     Attributes
     ----------
     source : Source
-        The kernel, map, centre and noise that these statistics are of. Only those of one source add.
+        The kernel, map, centre and noise that these statistics are of. Only statistics of one source can be added.
     sums : FeatureSums
         Those that involve the features: products of columns, or moments.
     targets : TargetSums

@@ -146,7 +146,7 @@ def prediction(y: ArrayLike, mean: Any, std: ArrayLike | None = None, *, ax: Axe
     --------
     >>> from lmgp import plots
     >>> plots.prediction([1.0, 2.0, 3.0], [1.1, 1.8, 3.0], [0.2, 0.2, 0.2]).get_ylabel()
-    'predicted y, ± 1 s.d.'
+    'predicted y'
     """
     name = target_name(y)
     if std is None:
@@ -157,11 +157,11 @@ def prediction(y: ArrayLike, mean: Any, std: ArrayLike | None = None, *, ax: Axe
     drawn = sample(len(y), MOST_BARS)
     ax.errorbar(
         y[drawn], mean[drawn], std[drawn], fmt="o", color=LINE, ecolor=FILL, markersize=2.5, elinewidth=0.8,
-        label="rows",
+        label="rows, ± 1 s.d.",
     )  # fmt: skip
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
     ax.plot(ends, ends, "--", color="black", linewidth=1.0, zorder=3, label="predicted = observed")
-    ax.set(xlabel=f"observed {name}", ylabel=f"predicted {name}, ± 1 s.d.")
+    ax.set(xlabel=f"observed {name}", ylabel=f"predicted {name}")
     if len(drawn) < len(y):
         ax.set_title(f"{len(drawn):,} of {len(y):,} rows", fontsize="small")
     ax.legend(fontsize="small", loc="upper left")

@@ -421,7 +421,7 @@ def _partial_sums(values: Tensor, sizes: list[int]) -> Floats:
     return torch.stack([block.sum(dim=0) for block in values.split(sizes)]).cumsum(dim=0).numpy()
 
 
-def some_rows(rows: Rows) -> Rows:
+def rows_for_rounding(rows: Rows) -> Rows:
     """Return as many rows as the estimate takes, equally spaced."""
     n = min(len(rows), N_BLOCKS * BLOCK_ROWS)
     return rows.take(np.linspace(0, len(rows) - 1, n).astype(np.intp))

@@ -202,7 +202,7 @@ class ModeSums(Sums):
             statistics.targets.check_remaining(self.targets)
         if rows is not None:
             rows = combined_rows(rows, other.rows, sign, self.noise_variance)
-            # Whether a row counts equal ones is told by all of them.
+            # Weights count equal rows only where those of all rows are whole numbers.
             targets = replace(statistics.targets, n_densities=rows.n_observations)
             statistics = replace(statistics, targets=targets)
         if cells is not None:
