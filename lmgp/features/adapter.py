@@ -213,14 +213,14 @@ def _parts(features: Any) -> Iterator[tuple[str, KernelMap]]:
 
 def _at_unit_variance(kernel: Any) -> Any:
     """Return the kernel divided by its prior variance: its correlations."""
-    if isinstance(kernel, GaussianKernel):
+    if type(kernel) is GaussianKernel:
         return GaussianKernel(kernel.lengthscale)
     return 1.0 / kernel.prior_variance() * kernel
 
 
 def _differs(own: Any, kernel: Any) -> bool:
     """Say whether a kernel has other lengthscales, or is of another kind, than the model's."""
-    if isinstance(own, GaussianKernel) and isinstance(kernel, GaussianKernel):
+    if type(own) is type(kernel) is GaussianKernel:
         first, second = (np.atleast_1d(np.asarray(one.lengthscale, dtype=np.float64)) for one in (own, kernel))
         comparable = len(first) == len(second) or 1 in (len(first), len(second))
         return not comparable or bool(np.any(first != second))

@@ -73,8 +73,9 @@ class StationaryKernel(Kernel):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "correlation" in vars(cls) and "correlation_and_slopes" not in vars(cls):  # an inherited one is of another
-            cls.correlation_and_slopes = StationaryKernel.correlation_and_slopes  # type: ignore[method-assign]
+        if "correlation" in vars(cls):  # what is inherited beside it is that of another function
+            for name in {"correlation_and_slopes", "scaled_density", "mixing", "gaussian_components"} - set(vars(cls)):
+                setattr(cls, name, getattr(StationaryKernel, name))
 
     def correlation_and_slopes(
         self, squares: Tensor, values: Mapping[str, Tensor]

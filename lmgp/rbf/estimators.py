@@ -186,7 +186,7 @@ def _is_white(kernel: Kernel) -> bool:
 @_read.register
 def _read_exact_gp(model: ExactGPRegressor) -> RBFExpansion:
     kernel: Any = model.kernel_
-    if not isinstance(kernel, GaussianKernel):
+    if type(kernel) is not GaussianKernel:
         raise InputError(f"ExactGPRegressor has the kernel {kernel!r}. Supported: {SUPPORTED}.")
     if model.trend_ is not None:
         raise InputError(f"ExactGPRegressor has trend={model.trend!r}. Supported: {SUPPORTED}.")

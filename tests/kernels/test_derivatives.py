@@ -17,6 +17,7 @@ from lmgp import (
     RationalQuadraticKernel,
     learn,
 )
+from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.derivatives import Pullback
 
@@ -194,3 +195,11 @@ def test_a_subclass_with_another_correlation_is_learned_by_it() -> None:
     )
     assert isinstance(halved.kernel, Halved)
     assert np.sqrt(2.0) * halved.kernel.lengthscale == pytest.approx(gaussian.kernel.lengthscale, rel=1e-2)
+
+
+def test_a_subclass_with_another_correlation_has_no_closed_form_of_its_parent() -> None:
+    for capability in ("spectral_density", "frequencies", "gaussian_components"):
+        assert GaussianKernel().can(capability)
+        assert not Halved().can(capability)
+    with pytest.raises(InputError, match="spectral density"):
+        Halved().spectral_density([[1.0]])
