@@ -11,7 +11,6 @@ Writes benchmarks/results/priors.json, and the table in docs/learning_measured.m
 """
 
 import json
-import math
 import warnings
 from contextlib import ExitStack
 from functools import partial
@@ -43,7 +42,8 @@ def learning_with(prior):
     stack = ExitStack()
     if prior == "1 or ¼":
         return stack
-    stack.enter_context(patch.object(search, "STRONG_EVIDENCE", math.inf))
+    # The prior of close lengthscales is this one, too.
+    stack.enter_context(patch.object(search, "CLOSE_DEVIATION", PRIORS[prior] or 1.0))
     if prior == "independent":
         stack.enter_context(patch.object(space.Space, "prior_information", property(independent)))
     else:

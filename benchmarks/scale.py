@@ -119,11 +119,11 @@ def limit(method, n):
         F = np.random.default_rng(0).normal(size=(rows.size, D))
         F = F.astype(np.float32) if method.endswith("32") else F
         total = np.zeros((D, D))
-        for number in range(1 + n // rows.size):
+        for number in range(1 + max(1, n // rows.size)):
             if number == 1:  # the first one warms up
                 start = process_time()
             total += F.T @ F
-        row["product"] = (process_time() - start) * n / (n // rows.size * rows.size)
+        row["product"] = (process_time() - start) * n / (number * rows.size)
     if method == "spectral":
         row["transform"] = transforming(rows)
     return row

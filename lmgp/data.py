@@ -172,6 +172,11 @@ class Rows:
         return float(len(self)) if self.counts is None else float(self.counts.sum())
 
     @property
+    def mean_weight(self) -> float:
+        """The mean of weights that count no equal rows: σ² over it is the noise variance of a typical row; else 1."""
+        return 1.0 if self.weights is None or self.counts is not None else float(self.weights.mean())
+
+    @property
     def means(self) -> Floats:
         """The weighted mean of each target, shape (t,): to the last digit the same in any order of the rows."""
         if self.weights is None:
@@ -446,6 +451,8 @@ class Summary:
 
     def combine(self, other: Self, sign: float = 1.0) -> Self:
         """Return the summary of the rows of both; with ``sign=-1.0``, without the rows of the other."""
+        if sign < 0.0 and (np.any(other.low < self.low) or np.any(other.high > self.high)):
+            raise not_there("one of them lies outside the range of its rows")
         n, m, n_rows = self.n, sign * other.n, self.n_rows + int(sign) * other.n_rows
         if n + m <= 0.0:
             return replace(self, n_rows=n_rows, n=n + m)
@@ -647,16 +654,18 @@ def check_rows(
     rows = Rows(
         X, y, _check_vector(sample_weight, "sample_weight", X), _check_vector(noise_variances, "noise_variances", X)
     )
-    if rows.noise_variances is not None and not np.all(rows.noise_variances > 0):
-        at = int(np.argmin(rows.noise_variances))
+    if rows.weights is not None and np.any(rows.weights < 0):
+        at = int(np.argmin(rows.weights))
+        raise InputError(f"sample_weight must not be negative; got {rows.weights[at]:g} for row {at}.")
+    noises = 1.0 if rows.noise_variances is None else rows.noise_variances
+    noises = np.where(rows.weights == 0, np.inf, noises)  # of rows that are left out, none is asked for
+    if not np.all(noises > 0):
+        at = int(np.argmin(noises))
         raise InputError(
-            f"noise_variances must be positive; got {rows.noise_variances[at]:g} for row {at}. "
+            f"noise_variances must be positive; got {noises[at]:g} for row {at}. "
             "For a row without noise give a small positive variance."
         )
     if rows.weights is not None:
-        if np.any(rows.weights < 0):
-            at = int(np.argmin(rows.weights))
-            raise InputError(f"sample_weight must not be negative; got {rows.weights[at]:g} for row {at}.")
         rows = rows.take(rows.weights > 0)
         rows = rows if are_whole(rows.weights) else replace(rows, measurements=rows.weights)
     if len(rows) < least:
@@ -670,10 +679,10 @@ def check_rows(
 def _check_vector(values: ArrayLike | None, name: str, X: NDArray[np.float64]) -> NDArray[np.float64] | None:
     if values is None:
         return None
-    if isinstance(values, Real):  # scikit-learn's convention: one value for all rows
-        values = np.full(len(X), float(values))
     if isinstance(values, str):
         raise InputError(f"{name} must have one number a row; got {values!r}.")
+    if isinstance(values, Real) or getattr(values, "shape", None) == ():  # one for all rows, as in scikit-learn
+        values = np.full(len(X), values)
     refuse_other_than_numbers(values, name)
     vector: NDArray[np.float64] = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
     if vector.shape != (len(X),):

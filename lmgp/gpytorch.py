@@ -22,6 +22,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch.linalg import solve_triangular
 
+from lmgp import kernels
 from lmgp.data import as_tensor
 from lmgp.errors import InputError
 from lmgp.estimators.base import GaussianProcess
@@ -35,8 +36,7 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.features.series import vanishing
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.columns import ColumnsKernel
-from lmgp.kernels.composite import LinearKernel, ProductKernel, ScaledKernel, SumKernel, checked_factor
+from lmgp.kernels.composite import LinearKernel, ScaledKernel, checked_factor
 from lmgp.kernels.periodic import PeriodicKernel
 from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel, StationaryKernel
 
@@ -282,8 +282,8 @@ def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
         A model with a ZeroMean or a ConstantMean, a GaussianLikelihood or a FixedNoiseGaussianLikelihood, and a kernel
         of RBFKernel, MaternKernel, RQKernel, PeriodicKernel, LinearKernel, ScaleKernel, and their sums and products.
     regressor : unfitted regressor of this package, optional
-        What is fitted to the model's training rows with its kernel, noise and mean, such as ``GPRegressor()``; a clone
-        of it. ``ExactGPRegressor()`` if not given.
+        What is fitted to the model's training rows with its kernel, normal noise and mean, such as ``GPRegressor()``; a
+        clone of it. ``ExactGPRegressor()`` if not given.
 
     Returns
     -------
@@ -293,7 +293,8 @@ def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
     Raises
     ------
     InputError
-        If a part has no counterpart: the message names it, and what is supported.
+        If a part has no counterpart, the message names it, and what is supported; or if the model's `forward` does more
+        than its mean and kernel do, such as transform the rows.
 
     Examples
     --------
@@ -320,8 +321,9 @@ def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
     if len(inputs) != 1 or inputs[0].ndim > 2 or targets.ndim != 1:
         shapes = ", ".join(str(tuple(one.shape)) for one in (*inputs, targets))
         raise InputError(f"One tensor of rows (n, d) and targets (n,) convert, not batches or tasks; got {shapes}.")
-    X, y = _array(inputs[0]), _array(targets)
-    options: dict[str, Any] = {"center": _constant(mean)}
+    X, y, center = _array(inputs[0]).reshape(len(targets), -1), _array(targets), _constant(mean)
+    _check_forward(model, inputs[0][:: -(-len(y) // 20)], center, kernel)
+    options: dict[str, Any] = {"center": center}
     noise = None
     match model.likelihood:
         case FixedNoiseGaussianLikelihood():
@@ -337,7 +339,22 @@ def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
     made = ExactGPRegressor() if regressor is None else clone(regressor)
     if not isinstance(made, GaussianProcess):
         raise InputError(f"regressor must be an unfitted regressor of this package, or None; got {regressor!r}.")
-    return made.set_params(kernel=kernel, noise_variance=noise).fit(X.reshape(len(y), -1), y, **options)
+    return made.set_params(kernel=kernel, noise_variance=noise, noise="normal").fit(X, y, **options)
+
+
+def _check_forward(model: Any, some: torch.Tensor, center: float, kernel: Kernel) -> None:
+    """Refuse a model whose prior of some rows is not that of its mean and kernel, as where it transforms them."""
+    with torch.no_grad():
+        prior = model.forward(some)
+    means, covariances = _array(prior.mean), _array(prior.covariance_matrix)
+    expected = kernel(_array(some).reshape(len(some), -1))
+    scale = np.abs(expected).max()
+    near = np.allclose(covariances, expected, rtol=1e-3, atol=1e-3 * scale)
+    if not near or not np.allclose(means, center, rtol=1e-3, atol=1e-3 * scale**0.5):
+        raise InputError(
+            "The forward of the model does more than its mean_module and covar_module do of the rows: it may transform "
+            "them first, as deep kernels do. Such models have no counterpart here."
+        )
 
 
 class ExactModel(gpytorch.models.ExactGP):
@@ -367,8 +384,9 @@ def to_gpytorch(regressor: Any) -> Any:
     -------
     gpytorch.models.ExactGP or gpytorch.kernels.Kernel
         A model in evaluation mode, of float64, with its `likelihood`: a GaussianLikelihood, or a
-        FixedNoiseGaussianLikelihood where rows have weights or noise variances of their own. ``model.train()`` goes on
-        learning. A kernel of float64 has the same values of the parameters; those that are fixed are not learned.
+        FixedNoiseGaussianLikelihood where rows have weights or noise variances of their own. Its observations are
+        normal, whatever `noise_` says. ``model.train()`` goes on learning. A kernel of float64 has the same values of
+        the parameters; those that are fixed are not learned.
 
     Raises
     ------
@@ -407,35 +425,35 @@ def to_gpytorch(regressor: Any) -> Any:
     return ExactModel(X, y, likelihood, center, exact.kernel_).eval()
 
 
-def _library_kernel(kernel: Kernel) -> Any:
-    """Return GPyTorch's kernel with the values of a kernel of this package."""
-    match kernel:
-        case GaussianKernel():
+def _library_kernel(kernel: Any) -> Any:
+    """Return GPyTorch's kernel with the values of a kernel of this package; a subclass may be another function."""
+    match type(kernel):
+        case kernels.GaussianKernel:
             return _stationary(gpytorch.kernels.RBFKernel, kernel)
-        case MaternKernel():
+        case kernels.MaternKernel:
             return _stationary(gpytorch.kernels.MaternKernel, kernel, nu=float(kernel.smoothness))
-        case RationalQuadraticKernel():
+        case kernels.RationalQuadraticKernel:
             return _stationary(gpytorch.kernels.RQKernel, kernel)
-        case PeriodicKernel():
+        case kernels.PeriodicKernel:
             return _periodic(kernel)
-        case LinearKernel() if kernel.matrix is None and not np.any(kernel.center):
+        case kernels.LinearKernel if kernel.matrix is None and not np.any(kernel.center):
             shape = np.shape(kernel.variance)
             linear = gpytorch.kernels.LinearKernel(ard_num_dims=shape[0] if shape else None).double()
             linear.initialize(variance=torch.from_numpy(np.array(kernel.variance, dtype=np.float64)))
             linear.raw_variance.requires_grad_(not kernel.parameters[0].fixed)
             return linear
-        case ColumnsKernel() if any(isinstance(one, str) for one in kernel.listed):
+        case kernels.ColumnsKernel if any(isinstance(one, str) for one in kernel.listed):
             raise InputError(f"Kernels of GPyTorch have columns by index, and none by name; got {kernel.listed}.")
-        case ColumnsKernel():
+        case kernels.ColumnsKernel:
             inner, listed = _library_kernel(kernel.kernel), torch.tensor(kernel.listed)
             inner.active_dims = listed if inner.active_dims is None else listed[inner.active_dims]
             return inner
-        case SumKernel():
+        case kernels.SumKernel:
             # A sum of the operator + would lose the columns of a sum within it.
             return gpytorch.kernels.AdditiveKernel(_library_kernel(kernel.left), _library_kernel(kernel.right))
-        case ProductKernel():
+        case kernels.ProductKernel:
             return gpytorch.kernels.ProductKernel(_library_kernel(kernel.left), _library_kernel(kernel.right))
-        case ScaledKernel():
+        case kernels.ScaledKernel:
             return _scaled(_library_kernel(kernel.kernel), checked_factor(kernel.factor), learned=False)
     raise InputError(
         f"{' '.join(repr(kernel).split())} has no counterpart in GPyTorch. Kernels that have: GaussianKernel, "
@@ -487,26 +505,26 @@ def _own_kernel(kernel: Any) -> Kernel:
 
 
 def _own_kernel_of_columns(kernel: Any) -> Kernel:
-    match kernel:
-        case gpytorch.kernels.ScaleKernel():
+    match type(kernel):  # a subclass may be another function
+        case gpytorch.kernels.ScaleKernel:
             inner, factor = _own_kernel_of_columns(kernel.base_kernel), kernel.outputscale.item()
             if isinstance(inner, StationaryKernel | PeriodicKernel):
                 return inner.set_params(variance=float(inner.variance) * factor)
             return ScaledKernel(inner, factor)
-        case gpytorch.kernels.RBFKernel():
+        case gpytorch.kernels.RBFKernel:
             return GaussianKernel(_numbers(kernel, kernel.lengthscale))
-        case gpytorch.kernels.MaternKernel():
+        case gpytorch.kernels.MaternKernel:
             return MaternKernel(_numbers(kernel, kernel.lengthscale), smoothness=float(kernel.nu))
-        case gpytorch.kernels.RQKernel():
+        case gpytorch.kernels.RQKernel:
             return RationalQuadraticKernel(_numbers(kernel, kernel.lengthscale), alpha=kernel.alpha.item())
-        case gpytorch.kernels.PeriodicKernel():
+        case gpytorch.kernels.PeriodicKernel:
             period, square = (_numbers(kernel, one) for one in (kernel.period_length, kernel.lengthscale))
             return PeriodicKernel(period, np.sqrt(square) if np.ndim(square) else square**0.5)
-        case gpytorch.kernels.LinearKernel():
+        case gpytorch.kernels.LinearKernel:
             return LinearKernel(variance=_numbers(kernel, kernel.variance))
-        case gpytorch.kernels.AdditiveKernel():
+        case gpytorch.kernels.AdditiveKernel:
             return reduce(add, map(_own_kernel, kernel.kernels))
-        case gpytorch.kernels.ProductKernel():
+        case gpytorch.kernels.ProductKernel:
             return reduce(mul, map(_own_kernel, kernel.kernels))
     raise InputError(
         f"{type(kernel).__name__} of GPyTorch has no counterpart here. Kernels that have: RBFKernel, MaternKernel, "

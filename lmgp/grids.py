@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from lmgp.columns.dates import Dates
 from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError, nearest_names
@@ -140,7 +141,9 @@ def predict_grid(
         example = ", ".join(f"{name!r}: (0.0, 1.0, 50)" for name in names)
         raise InputError(f"axes is a dictionary with an axis of each column, such as {{{example}}}; got {axes!r}.")
     across, up = of_map(x, y, names)
-    values = checked_axes(axes, names)
+    values, columns = checked_axes(axes, names), columns_of(model)
+    of_dates = set() if columns is None else columns.names_of(Dates) & values.keys()
+    values |= {name: dates for name in of_dates if (dates := _dates(values[name])) is not None}  # which may be text
     order = (*(name for name in values if name not in (across, up)), up, across)
     grid = {name: np.sort(values[name])[:: -1 if name == up else 1] for name in order}
     if average_over == 1:
@@ -172,7 +175,6 @@ def predict_grid(
         }
         array = np.concatenate([part[name] for part in parts]).T.reshape(shape)
         variables[name] = dimensions, array, {key: text for key, text in attributes.items() if text is not None}
-    columns = columns_of(model)
     system = None if columns is None else columns.crs
     of_grid = {"Conventions": "CF-1.8", "source": "lmgp"} | ({} if system is None else {"crs": system})
     return xarray.Dataset(variables, coordinates, of_grid)

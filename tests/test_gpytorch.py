@@ -317,6 +317,7 @@ def test_any_regressor_takes_over_an_exact_model() -> None:
     expected = predictions(model, X[:9])
     for regressor in (GPRegressor(), FeaturizedGPRegressor(NystroemFeatures(100))):
         found = from_gpytorch(model, regressor)
+        assert found.noise == "normal"  # as that of the likelihood
         assert type(found) is type(regressor)
         assert found is not regressor
         np.testing.assert_allclose(found.predict(X[:9], return_std=True), expected, rtol=1e-5)
@@ -363,6 +364,19 @@ def test_a_regressor_that_chose_the_exact_model() -> None:
         assert 40 * log_likelihood(model, model.train_targets).item() == pytest.approx(expected, rel=1e-8)
 
 
+class Halved(GaussianKernel):
+    """A kernel of somebody's own."""
+
+    def correlation(self, squares: torch.Tensor, values: Any) -> torch.Tensor:
+        return torch.exp(-0.25 * squares)
+
+
+def deep(model: Any) -> None:
+    """Let a model transform its rows, as deep kernels do."""
+    forward = model.forward
+    model.forward = lambda x: forward(torch.tanh(x))
+
+
 def refused(change: Any, **options: Any) -> Any:
     """What converts a model after a change of it."""
 
@@ -388,6 +402,16 @@ REFUSED = {
     "another kernel": (
         refused(lambda model: setattr(model, "covar_module", gpytorch.kernels.CosineKernel())),
         r"CosineKernel of GPyTorch has no counterpart here",
+    ),
+    "a subclass of another kernel": (
+        lambda: from_gpytorch(gpytorch.kernels.RBFKernelGrad()),
+        r"RBFKernelGrad of GPyTorch has no counterpart here",
+    ),
+    "a kernel of one's own": (lambda: to_gpytorch(2.0 * Halved()), r"Halved\(\) has no counterpart in GPyTorch"),
+    "a transformation of the rows": (refused(deep), "forward of the model does more than its mean_module"),
+    "a mean of one's own": (
+        refused(lambda model: setattr(model, "forward", lambda x, own=model.forward: own(x) + 1.0)),
+        "forward of the model does more than its mean_module",
     ),
     "no kernel": (refused(lambda model: delattr(model, "covar_module")), "The model has no covar_module"),
     "no rows": (refused(lambda model: setattr(model, "train_inputs", None)), "has no training rows"),

@@ -199,6 +199,8 @@ def test_dates_are_an_axis_of_days(tmp_path: Path) -> None:
     days = predict_grid(model, {"a": 1.0, "b": [0.0, 1.0], "day": ("2020-01-08", "2020-01-10", 3)})
     assert days["day"].values.tolist() == dates[3:6].values.tolist()
     np.testing.assert_allclose(days["mean"][:2], grid["mean"])
+    one = predict_grid(model, {"a": 1.0, "b": [0.0, 1.0], "day": "2020-01-08"})
+    xarray.testing.assert_allclose(one, days[{"day": [0]}])
     parts = predict_grid(model, {"a": 1.0, "b": 0.0, "day": ("2020-01-08", "2020-01-10", 12)})  # of no whole seconds
     parts.to_netcdf(tmp_path / "map.nc", engine="scipy")
     read = xarray.load_dataset(tmp_path / "map.nc")["day"].values

@@ -337,3 +337,15 @@ def test_standard_deviations_stand_for_their_squares(metric) -> None:
 def test_the_error_of_a_distribution_is_that_of_its_means() -> None:
     y, mean, variance = (np.array(values) for values in zip(*SCORED, strict=True))
     assert rmse(y, stats.norm(mean, np.sqrt(variance))) == rmse(y, mean)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 2)])
+def test_the_crps_of_other_distributions_is_the_integral_of_its_definition(shape: tuple[int, ...]) -> None:
+    y, of_each = np.array([0.5, 2.0, 9.0]), stats.gamma(2.0)
+    expected = [
+        quad(lambda z: of_each.cdf(z) ** 2, 0.0, one)[0] + quad(lambda z: of_each.sf(z) ** 2, one, np.inf)[0]
+        for one in y
+    ]
+    of_all = stats.gamma(np.full(shape, 2.0))
+    found = crps(np.broadcast_to(y, shape[::-1]).T, of_all)
+    assert found == pytest.approx(np.mean(expected), rel=1e-4)

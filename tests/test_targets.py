@@ -10,6 +10,7 @@ from sklearn.preprocessing import FunctionTransformer, PowerTransformer
 
 from lmgp.errors import InputError, NumericalError
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
+from lmgp.metrics import pit
 
 Y = np.random.default_rng(0).lognormal(0.5, 0.6, size=80)
 MEAN, STD = np.array([0.4, -1.0, 1.2]), np.array([0.3, 0.8, 0.05])
@@ -18,6 +19,9 @@ TRANSFORMERS: dict[str, Any] = {
     "falling": FunctionTransformer(lambda y: -np.log(y), inverse_func=lambda z: np.exp(-z)),
     "arcsinh": FunctionTransformer(np.arcsinh, inverse_func=np.sinh),
     "yeo_johnson": PowerTransformer(),
+    "box_cox": PowerTransformer("box-cox"),
+    "sqrt": FunctionTransformer(np.sqrt, inverse_func=lambda z: np.square(np.maximum(z, 0.0))),
+    "minus_sqrt": FunctionTransformer(lambda y: -np.sqrt(y), inverse_func=lambda z: np.square(np.minimum(z, 0.0))),
 }
 
 
@@ -144,6 +148,50 @@ def test_targets_without_a_logarithm_are_refused() -> None:
     scale = scale_of("log")
     with pytest.raises(InputError, match="makes no finite number of the target 0 in row 2"):
         scale.check(y)
+
+
+@pytest.mark.parametrize("name", ["closed_log", "log", "falling", "box_cox", "sqrt", "minus_sqrt"])
+def test_beyond_all_targets_the_probability_is_0_or_1(name: str) -> None:
+    scale = scale_of(name)
+    mean = scale.forward(np.full(3, 1.5))
+    distribution, y = warped(scale, mean, STD), np.array([-1.0, 1.5, np.nan])
+    np.testing.assert_array_equal(distribution.cdf(-1.0), np.zeros(3))
+    np.testing.assert_array_equal(pit(y[[0, 0, 1]], distribution), [0.0, 0.0, distribution.cdf(1.5)[2]])
+    np.testing.assert_allclose(distribution.cdf(y), [0.0, 0.5, np.nan], rtol=1e-9)
+    np.testing.assert_allclose(distribution.sf(y), [1.0, 0.5, np.nan], rtol=1e-9)
+    np.testing.assert_array_equal(scale.of_expectation(mean, STD, 0.1).sf(-1.0), np.ones(3))
+    with pytest.raises(InputError, match=r"needs targets that are positive|makes no finite number of the target -1 in"):
+        distribution.logpdf(-1.0)
+
+
+def test_the_density_next_to_an_end_is_that_of_one_side() -> None:
+    scale, y = scale_of("box_cox"), 1e-7 * Y.std()
+    lambda_, of_z = scale.transformer.lambdas_[0], scale.transformer._scaler  # type: ignore[attr-defined]
+    slope = (lambda_ - 1.0) * np.log(y) - np.log(of_z.scale_[0])
+    np.testing.assert_allclose(scale.log_slope(np.array([y])), slope, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "box_cox", "yeo_johnson"])
+def test_targets_that_differ_by_rounding_are_one(name: str) -> None:
+    y = np.append(Y, [0.3, 0.1 + 0.2])
+    assert len(np.unique(y)) == len(Y) + 2
+    assert TransformerScale.of(TRANSFORMERS[name].fit(y[:, None]), y).increasing
+
+
+def test_what_hardly_happens_needs_no_inverse() -> None:
+    scale = TransformerScale.of(
+        FunctionTransformer(np.log, inverse_func=lambda z: np.exp(np.sqrt(z + 1.0) ** 2 - 1.0)), Y + 1.0
+    )
+    closed, std = LogScale(0.0), np.array([0.2])
+    for moment in ("mean", "std"):
+        found = [getattr(one, moment)(np.zeros(1), std) for one in (scale, closed)]
+        np.testing.assert_allclose(*found, rtol=1e-4)  # z is below −1 with a probability of 3e-7
+    crps = [one.crps(np.ones(1), np.zeros(1), std) for one in (scale, closed)]
+    np.testing.assert_allclose(*crps, rtol=1e-4)
+    of_function = [one.of_expectation(np.zeros(1), std / 2.0, 0.18).std() for one in (scale, closed)]
+    np.testing.assert_allclose(*of_function, rtol=1e-3)
+    with pytest.raises(NumericalError, match=r"has no inverse at .* above 1e-05"):
+        scale.mean(np.zeros(1), 1.2 * std)  # with a probability of 2e-5
 
 
 def test_an_inverse_that_ends_is_told() -> None:

@@ -87,11 +87,12 @@ def read_for_model(
         raise InputError(f"The model takes its columns by their names, {', '.join(known)}; leave out --columns.")
 
     columns = columns_of(model)
-    of_model = Columns.of_numbers(n_inputs, names) if columns is None else columns
+    if columns is None or len(columns.names) != n_inputs:  # of what a pipeline makes of these
+        columns = Columns.of_numbers(n_inputs, names)
     kinds = Kinds()
 
     def choose(where: str, names: tuple[str, ...]) -> Sequence[str]:
-        wanted = known or tuple(arguments.columns or inputs_among(names, targets))
+        wanted = known or tuple(dict.fromkeys(arguments.columns or inputs_among(names, targets)))
         missing = [name for name in (*wanted, *targets) if name not in names]
         if missing:
             told = missing_columns(missing, names)
@@ -102,19 +103,20 @@ def read_for_model(
                 f"without names. Choose the inputs, in their order, such as --columns {' '.join(wanted[:n_inputs])}; a "
                 "model that is fitted to a data frame knows their names."
             )
-        here = dict(zip(of_model.names, wanted, strict=True))
-        of_kinds = (("text", of_model.names_of(Categories)), ("dates", of_model.names_of(Dates)))
+        here = dict(zip(columns.names, wanted, strict=True))
+        dates = [(one, columns.names[j]) for (j, *_), one, _ in columns.parts if isinstance(one, Dates)]
         kinds.expected = dict.fromkeys((*wanted, *targets), "numbers")
-        kinds.expected |= {here[name]: kind for kind, some in of_kinds for name in some}
-        kinds.filled = set() if of_model.is_numeric else {here[name] for name in of_model.names_of(Numbers, Categories)}
+        kinds.expected |= {here[name]: "text" for name in columns.names_of(Categories)}
+        kinds.expected |= {here[name]: None if one.are_numbers else "dates" for one, name in dates}
+        kinds.filled = set() if columns.is_numeric else {here[name] for name in columns.names_of(Numbers, Categories)}
         return (*wanted, *targets)
 
     source, dialect = table_source(arguments.table), dialect_of(arguments)
     with reading(arguments.table):
         values, complete = read_table(source, choose, dialect, incomplete=arguments.drop, least=1, kinds=kinds)
-    refuse_other_system(kinds.crs, of_model.crs)
+    refuse_other_system(kinds.crs, columns.crs)
     X, y = values[:, :n_inputs], values[:, n_inputs:]
-    if known or not of_model.is_numeric:
+    if known or not columns.is_numeric:
         frame = kinds.frame(X, list(kinds.expected)[:n_inputs])
         return frame if known else frame.to_numpy(), y, complete
     return X, y, complete

@@ -38,11 +38,11 @@ def fit(arguments: argparse.Namespace) -> None:
         from lmgp.io.tables import read_targets
 
         targets, source, dialect = arguments.target, table_source(arguments.table), dialect_of(arguments)
-        kinds = Kinds(dict.fromkeys(targets, "numbers"))
+        kinds = Kinds(dict.fromkeys(arguments.category, "text") | dict.fromkeys(targets, "numbers"))
         table, complete, inputs = read_targets(
             source, targets, arguments.columns, dialect, incomplete=arguments.drop, kinds=kinds
         )
-    rows = complete_rows(table, complete)
+    rows, categories = complete_rows(table, complete), sorted({*kinds.levels, *arguments.category})
 
     import numpy as np
     import pandas as pd
@@ -59,7 +59,7 @@ def fit(arguments: argparse.Namespace) -> None:
         kernel=arguments.kernel[0] if len(arguments.kernel) == 1 else arguments.kernel,
         noise_variance=arguments.noise_variance,
         trend=arguments.trend[0] if arguments.trend in (["auto"], ["constant"], ["linear"]) else arguments.trend,
-        columns=dict.fromkeys(sorted(kinds.dates), "date") | dict.fromkeys(sorted(kinds.levels), "category") or None,
+        columns=dict.fromkeys(sorted(kinds.dates), "date") | dict.fromkeys(categories, "category") or None,
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
         noise=arguments.noise,
@@ -71,9 +71,9 @@ def fit(arguments: argparse.Namespace) -> None:
         model = TransformedTargetGPRegressor(model, arguments.target_transform)
     X, y = (np.ascontiguousarray(part) for part in np.split(rows, [len(inputs)], axis=1))
     frame = kinds.frame(X, inputs)
-    if kinds.crs is not None and (places := place_names(inputs)) is not None:
+    if kinds.crs is not None and {*(places := place_names(kinds.crs))} <= {*inputs}:
         frame = with_geometry(frame, places, kinds.crs)
-    is_numeric = not kinds.levels and bool(np.isfinite(X).all())
+    is_numeric = not categories and bool(np.isfinite(X).all())
     if len(targets) > 1:
         model = MultiTargetGPRegressor(model) if arguments.hyperparameters == "each" else model
         model.fit(frame, pd.DataFrame(y, columns=targets))
@@ -237,10 +237,10 @@ def _axis(text: str, whole: str) -> "Axis":
     is_code = text[:1] == "0" and text[1:2].isdigit()  # such as 01234
     if reads_as_number(text) and not is_code:
         return float(text)
-    if ":" not in text or reads_as_date(text):
-        return [text]
     *parts, n = text.split(":")
-    for cut in range(1, len(parts)) if n.isdecimal() else ():  # times have colons, too
+    if not (parts and n.isdecimal()) or reads_as_date(text):
+        return [text]
+    for cut in range(1, len(parts)):  # times have colons, too
         first, last = ":".join(parts[:cut]), ":".join(parts[cut:])
         if reads_as_number(first) and reads_as_number(last):
             return float(first), float(last), int(n)

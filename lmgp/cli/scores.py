@@ -92,6 +92,8 @@ def _scored(
             f"{arguments.model} predicts {len(names)} targets, {', '.join(names)}; name the column of each, in this "
             f"order, with --target; got {', '.join(targets)}."
         )
+    if names is not None and {*targets} == {*names}:
+        targets = list(names)
     rows, y, complete = read_for_model(model, arguments, targets)
     rows, y = complete_rows(rows, complete), y[complete, 0] if names is None else y[complete]
     distribution = predicted_distribution(model, rows)
@@ -125,8 +127,6 @@ def _left_out(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) 
     """Return the targets, the number of training rows, and the scores of each row predicted from all others."""
     import numpy as np
 
-    from lmgp.distributions.targets import TargetDistributions
-
     try:
         results = model.loo_
     except InputError as error:
@@ -136,9 +136,9 @@ def _left_out(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) 
         ) from error
     names = target_names(model)
     of_targets = [results] if names is None else results
-    y = np.column_stack([one.y for one in of_targets])
-    scores = _scores(y, TargetDistributions(tuple(one.distribution for one in of_targets)), arguments.level)
-    return list(notes.get("targets", names or ())), len(y), scores
+    each = [_scores(one.y, one.distribution, arguments.level) for one in of_targets]
+    scores = {name: np.concatenate([one[name] for one in each]) for name in each[0]}
+    return list(notes.get("targets", names or ())), max(len(one.y) for one in of_targets), scores
 
 
 def _lines(scores: "Scores", notes: dict[str, Any], *rows: "Floats") -> list[tuple[str, ...]]:

@@ -58,7 +58,8 @@ def adapted(
     rows : Rows
     """
     before, values = columns, columns.values(rows.X)
-    deviations = np.where(rows.Y.std(axis=0) > 0.0, rows.Y.std(axis=0), 1.0)
+    scaled = (rows.Y.std(axis=0) > 0.0) & (rows.noise_variances is None)  # noise variances are in squared units of y
+    deviations = np.where(scaled, rows.Y.std(axis=0), 1.0)
     trials = ColumnTrials(values, rows.with_targets((rows.Y - rows.means) / deviations), settings)
     if with_scales and len(rows) >= FEWEST:
         columns = with_likely_scales(columns, trials, set(straight))

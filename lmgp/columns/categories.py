@@ -11,7 +11,7 @@ from scipy.linalg import helmert
 from lmgp.columns.base import Column
 from lmgp.data import Floats, Indices
 from lmgp.kernels.table import Label
-from lmgp.utils.columns import NUMBERS, reads_as_number
+from lmgp.utils.columns import reads_as_number
 
 if TYPE_CHECKING:
     import pandas
@@ -155,15 +155,15 @@ class ManyCategories(Categories):
 
 
 def _number(text: str) -> float | None:
-    """Return the number that a text is: none of a code such as 01234."""
+    """Return the number that a text is: none of a code such as 01234, or of more digits than floats have."""
     if text in ("True", "False"):
         return float(text == "True")
-    is_number = reads_as_number(text) and np.isfinite(float(text)) and not re.match(r"0\d", text)
+    is_number = reads_as_number(text) and abs(float(text)) < 2**53 and not re.match(r"0\d", text)
     return float(text) if is_number else None
 
 
 def _texts(column: "pandas.Series") -> "pandas.Series":
     """Return the names of categories; a number has one name, of whatever type its column is."""
-    if column.dtype.kind in NUMBERS:
+    if column.dtype.kind in "bf":
         return column.astype("Float64").map("{:.15g}".format, na_action="ignore").astype(object)
     return column.astype(object).map(str, na_action="ignore")

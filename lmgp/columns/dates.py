@@ -130,7 +130,7 @@ def _times(column: "pandas.Series", which: str, numbers_allowed: bool) -> NDArra
     if wrong := next((text for text in texts if not reads_as_date(text)), None):
         raise InputError(
             f"{whose} {wrong!r}. Write them as 2020-01-31, or as 2020-01-31T12:00. If the column has categories, say "
-            "so: columns={...: 'category'}."
+            "so: columns={...: 'category'} (lmgp fit --category)."
         )
     try:
         return times_of(column)

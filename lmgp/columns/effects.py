@@ -55,8 +55,9 @@ def with_effects(columns: Columns, rows: Rows, settings: Settings) -> tuple[Colu
     others = np.setdiff1d(np.arange(rows.X.shape[1]), (firsts, firsts + 1))
     order, X = steady_order(rows), rows.X.copy()
     left = residuals(rows.with_targets(rows.Y - rows.means), others, settings)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights / rows.mean_weight
     for place, first, n_levels in wanted:
-        found = effects(left, rows.X[:, first].astype(np.intp), n_levels, order)
+        found = effects(left, rows.X[:, first].astype(np.intp), n_levels, order, weights)
         X[:, [first, first + 1]] = found.of_rows
         columns = columns.with_effects(place, found.means, found.deviations)
     return columns, replace(rows, X=X)
@@ -89,7 +90,7 @@ def residuals(rows: Rows, others: Indices, settings: Settings) -> Floats:
     return y - posterior.leave_one_out()[0][:, 0]
 
 
-def effects(left: Floats, codes: Indices, n_levels: int, order: Indices) -> Effects:
+def effects(left: Floats, codes: Indices, n_levels: int, order: Indices, weights: Floats) -> Effects:
     """Estimate the effect of each category on what other columns leave of y.
 
     y = b + e with a random effect b of each category, of variance τ², and errors e of variance σ², which are estimated
@@ -104,27 +105,31 @@ def effects(left: Floats, codes: Indices, n_levels: int, order: Indices) -> Effe
     n_levels : int
     order : ndarray of int of shape (n,)
         In which rows are put into folds.
+    weights : ndarray of shape (n,)
+        How often each row counts: its error has the variance σ² over its weight.
 
     References
     ----------
     S. R. Searle, G. Casella and C. E. McCulloch, *Variance Components*, Wiley, 1992, section 3.6.
     """
-    n, folds = len(left), np.empty(len(left), dtype=np.intp)
-    folds[order] = sampling().permutation(n) % N_FOLDS
-    left = left - left.mean()
+    n, tiny = float(weights.sum()), np.finfo(np.float64).tiny
+    folds = np.empty(len(left), dtype=np.intp)
+    folds[order] = sampling().permutation(len(left)) % N_FOLDS
+    left = left - np.average(left, weights=weights)
     sums = np.zeros((N_FOLDS, n_levels))
     counts = np.zeros_like(sums)
-    np.add.at(sums, (folds, codes), left)
-    np.add.at(counts, (folds, codes), 1.0)
+    np.add.at(sums, (folds, codes), weights * left)
+    np.add.at(counts, (folds, codes), weights)
     total, count = sums.sum(axis=0), counts.sum(axis=0)
-    between, n_seen = float(np.sum(np.square(total) / np.maximum(count, 1.0))), int(np.count_nonzero(count))
-    error = max(float(left @ left) - between, 0.0) / max(n - n_seen, 1)  # which rounding may take below zero
+    between, n_seen = float(np.sum(np.square(total) / np.maximum(count, tiny))), int(np.count_nonzero(count))
+    # Rounding may take the difference below zero.
+    error = max(float(weights * left @ left) - between, 0.0) / max(n - n_seen, 1.0)
     typical = (n - float(np.square(count).sum()) / n) / max(n_seen - 1, 1)
     variance = max((between / max(n_seen - 1, 1) - error) / (typical or 1.0), 0.0)
 
     def estimated(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        shares = variance * counts / np.maximum(variance * counts + error, np.finfo(np.float64).tiny)
-        return shares * sums / np.maximum(counts, 1.0), np.sqrt(variance * (1.0 - shares))
+        shares = variance * counts / np.maximum(variance * counts + error, tiny)
+        return shares * sums / np.maximum(counts, tiny), np.sqrt(variance * (1.0 - shares))
 
     without = estimated(total - sums, count - counts)
     means, deviations = estimated(np.append(total, 0.0), np.append(count, 0.0))

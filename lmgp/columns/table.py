@@ -356,9 +356,8 @@ class Columns:
 def columns_of(model: Any) -> Columns | None:
     """Return what columns became in a fitted search, pipeline, model of several targets or of a transformed one."""
     end = end_of(model)
-    for inner in (getattr(end, "estimators_", [None])[0], getattr(end, "regressor_", None)):
-        end = end if inner is None else end_of(inner)
-    return getattr(end, "columns_", None)
+    end = end_of(getattr(end, "estimators_", [end])[0])
+    return getattr(end_of(getattr(end, "regressor_", end)), "columns_", None)
 
 
 def _with_place(
@@ -441,7 +440,7 @@ def _column(column: "pandas.Series", which: str, kind: str | None, missing: Miss
     if len(categories.levels) == len(column) - lacked > 2:
         raise InputError(
             f"{which} has another category in each of {len(column) - lacked:,} rows: nothing can be learned from it. "
-            "Leave the column out."
+            "Leave the column out, or, if these are dates, write them as 2020-01-31."
         )
     if categories.n_levels > MOST_LEVELS:
         return ManyCategories(categories.levels, categories.n_missing)

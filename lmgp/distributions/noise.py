@@ -76,7 +76,8 @@ class ObservationNoise(Trials[NoiseTrial]):
     n_rows : int
         The number of rows that were left out.
     distances : ndarray of shape (m,)
-        |y − m(x)| over the scale, of rows that were left out by themselves, in increasing order.
+        |y − m(x)| over the scale, of the m rows that were left out by themselves, in increasing order; of rows that
+        count others, the m quantiles of all that they stand for.
     note : str
         Why nothing was tried, where something was asked for.
     rmse, r2 : float
@@ -206,7 +207,10 @@ class ObservationNoise(Trials[NoiseTrial]):
             trials.append(NoiseTrial(one.name, one.degrees, least, most, alone, regions, gain, error, i == taken))
         noise, log_scales = pairs[taken]
         relative = errors * np.exp(-log_scales) / noise.student.scale
-        distances = np.sort(np.abs(relative[rows.alone]))
+        m, counts = np.count_nonzero(rows.alone), np.ones(len(rows.y)) if rows.weights is None else rows.weights
+        distances = np.quantile(
+            np.abs(relative[rows.alone]), np.arange(1, m + 1) / m, weights=counts[rows.alone], method="inverted_cdf"
+        )
         rmse, r2 = _errors_of_means(rows)
         noise = replace(noise, trials=tuple(trials), n_rows=len(rows.y), distances=distances, rmse=rmse, r2=r2)
         return noise, densities[taken]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lmgp.data import Floats
+from lmgp.data import Floats, generator
 from lmgp.metrics.gaussian import crps_rows
 
 
@@ -64,19 +64,20 @@ class TargetDistributions:
         """Return the ends of the central interval."""
         return self.ppf(0.5 - 0.5 * confidence), self.isf(0.5 - 0.5 * confidence)
 
-    def rvs(self, random_state: Any = None) -> Floats:
-        """Draw a value of each row and target."""
-        rng = np.random.default_rng(random_state)
-        return self.ppf(rng.uniform(size=self.median().shape))
+    def rvs(self, size: Any = None, random_state: Any = None) -> Floats:
+        """Draw values, of the shape `size`, whose last axes are those of the rows and the targets."""
+        shape = np.broadcast_shapes(self.median().shape, () if size is None else size)
+        return self.ppf(generator(random_state).uniform(size=shape))
 
-    def crps(self, y: Floats) -> Floats:
+    def crps(self, y: ArrayLike) -> Floats:
         """Return the continuous ranked probability score."""
-        return np.column_stack([crps_rows(*pair) for pair in zip(y.T, self.of_targets, strict=True)])
+        columns = np.broadcast_to(y, self.median().shape).T
+        return np.column_stack([crps_rows(*pair) for pair in zip(columns, self.of_targets, strict=True)])
 
     def _each(self, method: str, *values: ArrayLike) -> Floats:
         """Return what a method gives of each target, side by side."""
         t = len(self.of_targets)
         columns = [np.moveaxis(np.asarray(one) * np.ones(t), -1, 0) for one in values]
-        return np.column_stack(
-            [getattr(one, method)(*(column[j] for column in columns)) for j, one in enumerate(self.of_targets)]
+        return np.stack(
+            [getattr(one, method)(*(column[j] for column in columns)) for j, one in enumerate(self.of_targets)], axis=-1
         )

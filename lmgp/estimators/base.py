@@ -241,7 +241,7 @@ class Fit:
         scales = self.observed(rows.X, means, std)
         found = zip(y.T, self.degrees, means.T, scales.T, std.T, strict=True)
         return tuple(
-            LeaveOneOut(y, distribution(degrees, mean, scale), norm(mean, of_process))
+            LeaveOneOut(y, distribution(degrees, mean, scale), norm(mean, of_process), rows.counts)
             for y, degrees, mean, scale, of_process in found
         )
 
@@ -528,15 +528,14 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         fit = self._state(name)
         if fit.importance is None:
             try:
-                posterior = self._posterior()
-                rows = posterior.rows
+                rows = self._posterior().rows
             except InputError as error:
                 raise AttributeError(
                     f"{type(self).__name__} has no {name}: it takes the training rows, and this model has not kept "
                     "them. Fit it in memory, or let fit learn the kernel, which notes what columns matter until rows "
                     "come or go."
                 ) from error
-            vars(fit)["importance"] = importances(fit, rows, self._table, posterior)  # kept, for it takes long
+            vars(fit)["importance"] = importances(fit, rows, self._table)  # kept, for it takes long
         if fit.importance is None:
             raise AttributeError(f"{type(self).__name__} has no {name}: it takes {FEWEST} training rows at least.")
         return fit.importance
@@ -623,6 +622,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             If a kernel that is given has a period that is longer than the record.
         OutlierWarning
             If one row makes most of the standard deviation of a column, and the kernel is learned.
+        DuplicateRowsWarning
+            If exact copies of rows make the learned noise variance too small.
         """
         with unchanged_on_failure(self), shown(verbose or getattr(self, "verbose", False)):
             self._validate_params()
@@ -631,9 +632,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             if noise != "normal":
                 self._fitted = with_noise(self._fitted, noise)
             if not self._all_given:  # a small part of the time that learning takes
-                posterior = self._posterior()
-                rows = posterior.rows
-                noted = importances(self._fitted, rows, self._table, posterior)
+                rows = self._posterior().rows
+                noted = importances(self._fitted, rows, self._table)
                 variances = row_variances(self._fitted.kernel, rows.X)
                 self._fitted = replace(self._fitted, importance=noted, variances=variances)
         return self
@@ -833,14 +833,6 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         places = self._table.slopes(index)
         return np.sort(places) if isinstance(self.trend, str) else places
 
-    @property
-    def _fitted_trend(self) -> TrendColumns:
-        """The parameter `trend` that makes the trend of the fitted state."""
-        trend = self._fitted.trend
-        columns, table = range(self.n_features_in_), self._table
-        taken = [j for j in columns if np.isin(table.slopes([j]), trend.index).any()]
-        return taken if trend.estimated else "constant"
-
     def _names(self) -> Sequence[str] | None:
         """Return the names of the columns that the kernel sees, if they have names."""
         named, table = getattr(self, "feature_names_in_", None), self._table
@@ -932,11 +924,11 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        mean : ndarray of shape (n,)
+        mean : ndarray of shape (n,) or (n, t)
             In units of y.
-        std : ndarray of shape (n,)
+        std : ndarray of shape (n,) or (n, t)
             In units of y; only with `return_std`.
-        cov : ndarray of shape (n, n)
+        cov : ndarray of shape (n, n) or (n, n, t)
             In squared units of y; only with `return_cov`.
         error : ndarray of shape (n,)
             The estimated KL(this prediction ‖ the exact GP's), with noise, in nats; only with `return_error`. An
@@ -1117,7 +1109,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n,) or (n, q)
+        ndarray of shape (n,) or (n, q), of several targets (n, t) or (n, t, q)
             In units of y; one column for each quantile where several are asked for.
 
         Raises
@@ -1202,7 +1194,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         ----------
         X : array-like of shape (n, d)
         threshold : float or array-like of shape (n,)
-            One for all rows, or one a row, in units of y.
+            One for all rows, or one a row, in units of y. Of several targets, one for all, (t,) or (n, t).
         include_noise : bool, default=True
             Whether of a new observation y, with its noise, instead of the latent function f. On by default: y is what
             will be observed.
@@ -1211,7 +1203,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or (n, t)
             P(y > threshold), between 0 and 1; accurate in its relative error where it is small.
 
         Raises
@@ -1250,7 +1242,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n, n_samples)
+        ndarray of shape (n, n_samples) or (n, t, n_samples)
             In units of y. A column is one draw, with the mean and the covariance of `predict`. Of many rows, it is made
             without the covariance: see ``docs/predictions.md``.
 

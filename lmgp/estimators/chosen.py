@@ -70,9 +70,9 @@ class GPRegressor(AdditiveGaussianProcess):
     """A Gaussian process that chooses its approximation by measurement: the one to reach for.
 
     It learns the hyper-parameters, tries candidates of growing cost on training rows that it holds out, and fits the
-    cheapest one that is near enough to the exact GP to all rows. Candidates are localized and global feature maps, the
-    nearest rows of each test row, and the exact GP itself. Where few nearest rows predict rows left out better, these
-    are taken.
+    cheapest one that is near enough to the exact GP to all rows. Candidates are global feature maps, the nearest rows
+    of each test row, with a map or without, and the exact GP itself. Where few nearest rows predict rows left out
+    better, these are taken.
 
     Parameters
     ----------
@@ -97,6 +97,11 @@ class GPRegressor(AdditiveGaussianProcess):
         stream, "auto" is "matern52+gaussian". None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    noise : {"auto", "normal", "student", "varying", "robust"}, default="auto"
+        The distribution of new observations, which intervals are from. "normal": that of the process. "student": a
+        Student t. "varying": a t whose scale is a second Gaussian process. "robust": these in a fit to weighted rows,
+        of one target, in which outliers count less. "auto": what predicts rows left out best. With each but "normal",
+        kernel and noise variance are learned under a t where errors have heavy tails. `noise_` says what was taken.
     trend : {"auto", "constant", "linear"} or list of int or str, default="auto"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`. "auto": of one target and a kernel that is named, slopes for the columns that earn them, by
@@ -150,8 +155,8 @@ class GPRegressor(AdditiveGaussianProcess):
     kernels_ : tuple of lmgp.posteriors.average.WeightedKernel
         The kernels that are averaged, with their noise variances and weights, `kernel_` first: the likeliest.
         `noise_variance_` is the weighted mean.
-    kernel_, noise_variance_, center_, trend_, n_features_in_
-        See `ExactGPRegressor`.
+    kernel_, noise_variance_, noise_, center_, trend_, learning_, loo_, importance_, importance_error_, n_features_in_
+        See `lmgp.estimators.GaussianProcess`.
 
     Notes
     -----
@@ -177,10 +182,10 @@ class GPRegressor(AdditiveGaussianProcess):
     so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
 
     The exact process has normal noise. Where none of the three was given, `noise` is not "normal", hyper-parameters are
-    learned and rows are more than 2,000, rows left out say from how many nearest rows each row is predicted: 256, or 8
-    where the mean log density of these is higher by more than two standard errors. Where it is 256, candidates are
-    tried, too, and the one that is taken as above predicts in place of 256 nearest rows, unless its mean log density of
-    rows left out is lower by more than `tolerance`. Where a t is likelier than a normal distribution,
+    learned and rows are more than 2,000, rows left out say from how many nearest rows each row is predicted: 8 where
+    these have a mean log density above that of 128 by more than two standard errors, or else 256. Where it is 256,
+    candidates are tried, too, and the one that is taken as above predicts in place of 256 nearest rows, unless its mean
+    log density of rows left out is lower by more than `tolerance`. Where a t is likelier than a normal distribution,
     rows are weighted before, if rows left out gain by that: outliers count less.
 
     Where nearest rows were chosen, with a map or without, or sums over chunks, the model has the methods `partial_fit`,
@@ -431,11 +436,12 @@ class GPRegressor(AdditiveGaussianProcess):
         cls = SHELLS[type(fit.recipe)]
         values = {name: getattr(fit.recipe, name) for name in cls().get_params() if hasattr(fit.recipe, name)}
         values |= {"kernel": fit.kernel, "noise_variance": fit.noise_variance}
-        values |= {"trend": self._fitted_trend, "noise": self.noise}
+        values |= {"trend": fit.trend.index.tolist() if fit.trend.estimated else "constant", "noise": self.noise}
         if fit.selection is not None:
             values["random_state"] = fit.selection.seed
         model = cls(**{name: clone(one, safe=False) for name, one in values.items()})
-        model._fitted, model.n_features_in_ = fit, len(fit.column_scales)
+        model._fitted = fit if self._table.is_plain else replace(fit, importance=None)  # that of other columns
+        model.n_features_in_ = len(fit.column_scales)
         return model
 
     def _error(self, posterior: Posterior, X: Floats) -> Floats:

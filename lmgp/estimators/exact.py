@@ -36,6 +36,8 @@ class ExactGPRegressor(GaussianProcess):
         rows, see `lmgp.learn`. None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned if not given.
+    noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
+        The distribution of new observations, see `lmgp.estimators.GaussianProcess`.
     solver : {"auto", "cholesky", "iterative"}, default="auto"
         "iterative" solves for the mean to within `tolerance`; the variance is that of `ResidualGPRegressor` with 256
         nearest rows and at most 2,048 landmarks, which is too large where these are too few. For kernels with a

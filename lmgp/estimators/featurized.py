@@ -32,6 +32,8 @@ class FeaturizedGPRegressor(AdditiveGaussianProcess):
         rows, see `lmgp.learn`. None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
+        The distribution of new observations, see `lmgp.estimators.GaussianProcess`.
     approximation : {"dtc", "sor", "fitc"}, default="fitc"
         What becomes of the prior variance that the map leaves out at a row (zero for Fourier features). "sor" ignores
         it, as the paper's formula does; "dtc" adds it to the prediction's variance, which keeps that honest far from
@@ -50,8 +52,8 @@ class FeaturizedGPRegressor(AdditiveGaussianProcess):
         Where torch sums the products of columns, such as "cuda"; of a Fourier map, also where it makes them. If not
         given, numpy's and scipy's BLAS on the CPU. Sums are float64 always.
     feature_dtype : {"float64", "float32"}, default="float64"
-        The precision of the columns of training rows, and of the products of up to 4,096 rows. "float32" takes about
-        0.6 of the time; what it costs is `rounding_divergence_`.
+        The precision of the columns of training rows, and of the products of up to 4,096 rows. "float32" takes
+        less time; what it costs is `rounding_divergence_`.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seeds the map, where that has no seed of its own.
 

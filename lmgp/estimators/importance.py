@@ -7,9 +7,10 @@ import numpy as np
 
 from lmgp.columns.table import Columns
 from lmgp.data import Floats, Noise, Rows
+from lmgp.neighbours.duplicates import merged_copies
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
-from lmgp.posteriors.nearest import NearestPosterior, nearest_of
+from lmgp.posteriors.nearest import NearestPosterior
 
 # The number of rows that are left out. Each is predicted once for every column: of many columns, fewer rows make this
 # number of predictions.
@@ -22,11 +23,11 @@ SHARE = 5
 MOST_EXACT, NEIGHBORS = 2000, 64
 
 
-def importances(fit: Any, rows: Rows, columns: Columns, posterior: Posterior | None = None) -> Floats | None:
+def importances(fit: Any, rows: Rows, columns: Columns) -> Floats | None:
     """Measure how much the squared error of rows left out grows where the values of one column are shuffled.
 
-    Up to 512 rows are left out, fewer of more than 32 columns, at most one of five at a time. They are predicted from
-    the others, with each column in turn taken from another one of them.
+    Copies are one row. Up to 512 rows are left out, fewer of more than 32 columns, at most one of five at a time. They
+    are predicted from the others, with each column in turn taken from another one of them.
 
     Parameters
     ----------
@@ -36,8 +37,6 @@ def importances(fit: Any, rows: Rows, columns: Columns, posterior: Posterior | N
         The training rows, with the columns that the kernel sees and targets z.
     columns : Columns
         What the columns of X have become.
-    posterior : Posterior, optional
-        Of these rows: it may have a search tree of them.
 
     Returns
     -------
@@ -49,6 +48,7 @@ def importances(fit: Any, rows: Rows, columns: Columns, posterior: Posterior | N
     ----------
     L. Breiman, *Random Forests*, Machine Learning 45, 2001, section 10.
     """
+    rows = merged_copies(rows)
     if len(rows) < FEWEST:
         return None
     noise = Noise(fit.noise_variance)
@@ -61,10 +61,8 @@ def importances(fit: Any, rows: Rows, columns: Columns, posterior: Posterior | N
         if np.count_nonzero(~left_out) <= MOST_EXACT or not fit.kernel.can("metric"):
             others = rng.permutation(np.flatnonzero(~left_out))[:MOST_EXACT]
             without: Posterior = ExactPosterior(fit.kernel, rows.take(others), noise)
-        elif posterior is None:
-            without = NearestPosterior(fit.kernel, rows.take(~left_out), noise, NEIGHBORS, share=False)
         else:
-            without = nearest_of(posterior, fit.kernel, noise, NEIGHBORS).without(left_out)
+            without = NearestPosterior(fit.kernel, rows.take(~left_out), noise, NEIGHBORS, share=False)
         out = rows.take(held)
         y, given = fit.means(out.X, out.Y), columns.values(out.X)
 

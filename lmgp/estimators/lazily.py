@@ -42,7 +42,7 @@ def predicted_lazily(model: Any, X: Any, **options: Any) -> Any:
             "return_cov=True gives the covariance of each row with each other, and is not made of dask collections. "
             "Give rows in memory, such as those of one partition, X.partitions[0].compute()."
         )
-    if model._fitted.target_names is not None:
+    if len(model._fitted.scales) > 1:
         raise InputError(
             f"Predictions of dask collections are of one target, and the model has {len(model._fitted.scales)}. Give "
             "rows in memory, such as those of one partition, X.partitions[0].compute(), or fit a model to each target."
@@ -90,4 +90,4 @@ def _predicted(model: Any, part: Any, number: int, options: dict[str, Any]) -> t
     place = Place(number, None, len(part), noun="Partition")
     with place.named((part,)), single_threaded():
         found = model.predict(part, **options)
-    return found if n_results > 1 else (found,)
+    return tuple(each.ravel() for each in (found if n_results > 1 else (found,)))

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from lmgp.data import Floats
-from lmgp.metrics import coverage, crps, nlpd, rmse
+from lmgp.metrics.gaussian import checked_level, crps_rows, nlpd_rows
 
 # The levels of intervals whose shares of rows are told.
 LEVELS = 0.5, 0.8, 0.95, 0.99
@@ -23,11 +25,14 @@ class LeaveOneOut:
         Of each row, with its noise, in units of y.
     normal : frozen distribution of scipy.stats
         That of the process and its noise before anything else was taken for it; see `ObservationNoise`.
+    weights : ndarray of shape (n,) or None
+        How many equal rows each one stands for, in the scores too.
     """
 
     y: Floats
     distribution: Any
     normal: Any
+    weights: Floats | None = None
 
     @property
     def mean(self) -> Floats:
@@ -42,17 +47,17 @@ class LeaveOneOut:
     @cached_property
     def rmse(self) -> float:
         """The root mean squared error, in units of y."""
-        return rmse(self.y, self.mean)
+        return float(np.sqrt(np.average(np.square(self.y - self.mean), weights=self.weights)))
 
     @cached_property
     def nlpd(self) -> float:
         """The mean negative log predictive density, in nats."""
-        return nlpd(self.y, self.distribution)
+        return float(np.average(nlpd_rows(self.y, self.distribution), weights=self.weights))
 
     @cached_property
     def crps(self) -> float:
         """The mean continuous ranked probability score, in units of y."""
-        return crps(self.y, self.distribution)
+        return float(np.average(crps_rows(self.y, self.distribution), weights=self.weights))
 
     @cached_property
     def pit(self) -> Floats:
@@ -61,7 +66,8 @@ class LeaveOneOut:
 
     def coverage(self, level: float = 0.95) -> float:
         """Return the share of targets within central intervals of a level."""
-        return coverage(self.y, self.distribution, level=level)
+        within = np.abs(2.0 * self.pit - 1.0) <= checked_level(level)
+        return float(np.average(within, weights=self.weights))
 
     def __str__(self) -> str:
         scores = {"rmse": self.rmse, "nlpd": self.nlpd, "crps": self.crps}

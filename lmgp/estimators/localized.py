@@ -55,6 +55,8 @@ class LocalizedGPRegressor(AdditiveGaussianProcess):
         rows, see `lmgp.learn`. None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
+        The distribution of new observations, see `lmgp.estimators.GaussianProcess`.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`.

@@ -32,6 +32,8 @@ class NearestNeighborsGPRegressor(AdditiveGaussianProcess):
         rows, see `lmgp.learn`. None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
+        The distribution of new observations, see `lmgp.estimators.GaussianProcess`.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`. It is estimated from all rows, or from 4,000 random ones.
@@ -44,7 +46,7 @@ class NearestNeighborsGPRegressor(AdditiveGaussianProcess):
         The memory of the matrices of one prediction, in GiB.
     device : str, default="cpu"
         Where batches of matrices are factorised, as torch names it, such as "cuda". On an accelerator each row is
-        predicted from its own `n_neighbors` rows, which pays from about a thousand of them on.
+        predicted from its own `n_neighbors` rows.
     precision : {"float64", "float32"}, default="float64"
         "float32": on the CPU, systems of 100 rows and more are solved in single precision where the root mean square
         of what that changes means by is below a thousandth of the noise's standard deviation. All others are solved in

@@ -36,6 +36,8 @@ class ResidualGPRegressor(AdditiveGaussianProcess):
         rows, see `lmgp.learn`. None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
+        The distribution of new observations, see `lmgp.estimators.GaussianProcess`.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`. It is estimated from all rows, or from 4,000 random ones.
@@ -55,7 +57,7 @@ class ResidualGPRegressor(AdditiveGaussianProcess):
     features_ : KernelMap
         The fitted map.
     kernel_, noise_variance_, center_, trend_, learning_, inverse_lengthscales_, n_features_in_
-        See `ExactGPRegressor`.
+        See `lmgp.estimators.GaussianProcess`.
 
     Notes
     -----

@@ -101,7 +101,7 @@ def robust_rows(
     tails, degrees = student.chosen, student.degrees
     if not (wanted or pays(tails.gain, tails.standard_error, student.n_rows)):
         return None
-    least = LEAST_SCALE * float(rows.Y.var()) if learns_noise else 0.0
+    least = LEAST_SCALE * rows.mean_weight * float(rows.Y.var()) if learns_noise else 0.0
     variance = max(noise_variance, least)
     folds = [fold.settled(degrees, variance, ROUNDS) for fold in folds]
     after = _densities(folds)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
-from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils import Tags, _safe_indexing, check_consistent_length, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +21,7 @@ from lmgp.estimators.base import PREDICT_OPTIONS, limits_of_targets
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.summary import Summarized
 from lmgp.metrics.scorers import end_of, last_step, options_of_last_step
-from lmgp.utils.columns import checked_table, refuse_what_is_no_table
+from lmgp.utils.columns import checked_table, pandas_frame, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 
 
@@ -33,21 +33,13 @@ class TargetFits:
     target_names: NDArray[Any]
 
 
-def _gaps(y: Any) -> NDArray[np.bool_] | None:
-    """Say which targets are missing, shape (n, t); None where none is, and of what is no table of numbers."""
-    if not hasattr(y, "isna") and not (isinstance(y, np.ndarray) and y.dtype.kind == "f"):
-        return None
-    missing = np.asarray(y.isna() if hasattr(y, "isna") else np.isnan(y))
-    return missing if missing.ndim == 2 and missing.any() else None
-
-
 @contextmanager
 def _naming(target: Any) -> Iterator[None]:
     """Say of which target an error is."""
     try:
         yield
-    except InputError as error:
-        raise type(error)(f"Target {str(target)!r}: {error}") from error
+    except ValueError as error:
+        raise InputError(f"Target {str(target)!r}: {error}") from error
 
 
 class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
@@ -135,24 +127,13 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         """
         with unchanged_on_failure(self):
             self._validate_params()
-            missing = _gaps(y)
-            complete: Any = y
-            if missing is not None:
-                complete = complete.mask(missing, 0.0) if hasattr(y, "mask") else np.where(missing, 0.0, complete)
-            names, given = self._of_rows(X, complete, sample_weight, noise_variances)
+            names, given = self._of_rows(X, y, sample_weight, noise_variances)
             estimators = []
-            for j, (name, (target, of_rows)) in enumerate(zip(names, given, strict=True)):
+            for name, (rows, target, of_rows) in zip(names, given, strict=True):
                 regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
-                arguments = {"X": X, "y": target, **options_of_last_step(regressor, of_rows)}
-                if missing is not None and missing[:, j].any():
-                    rows = np.flatnonzero(~missing[:, j])
-                    arguments = {
-                        key: one if isinstance(one, Real) else _safe_indexing(one, rows)
-                        for key, one in arguments.items()
-                    }
-                shown = options_of_last_step(regressor, {"verbose": verbose} if verbose else {})
+                told = options_of_last_step(regressor, of_rows | ({"verbose": verbose} if verbose else {}))
                 with _naming(name):
-                    estimators.append(regressor.fit(**arguments, **shown, **options))
+                    estimators.append(regressor.fit(rows, target, **told, **options))
             self._fitted = TargetFits(tuple(estimators), names)
         return self
 
@@ -169,6 +150,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         ----------
         X : array-like of shape (n, d)
         y : array-like of shape (n, t)
+            With gaps, as in `fit`.
         sample_weight, noise_variances : array-like, optional
             As in `fit`.
 
@@ -189,9 +171,9 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         with ExitStack() as all_or_none:
             for model in self._processes:
                 all_or_none.enter_context(unchanged_on_failure(model))
-            for name, estimator, (target, of_rows) in zip(self.target_names_, self.estimators_, given, strict=True):
-                model, rows = last_step(estimator, X)
+            for name, estimator, (rows, target, of_rows) in zip(names, self.estimators_, given, strict=True):
                 with _naming(name):
+                    model, rows = last_step(estimator, rows)
                     model.calibrate(rows, target, **of_rows)
         return self
 
@@ -273,10 +255,18 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
 
     def _of_rows(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
-    ) -> tuple[NDArray[Any], list[tuple[Floats, dict[str, Any]]]]:
-        """Return the names of targets, and y and the weights and noise variances of each, after checking them."""
+    ) -> tuple[NDArray[Any], Iterator[tuple[Any, Floats, dict[str, Any]]]]:
+        """Return the names of targets, and X, y, weights and noise variances of the rows of each, after checking y."""
+        import pandas as pd  # here, for predictions do without it
+
         refuse_what_is_no_table(X, "X")
         refuse_no_targets(self, y)
+        refuse_what_is_no_table(y, "y")
+        y = pandas_frame(y)
+        missing = pd.isna(np.asarray(y))
+        if missing.any():
+            check_consistent_length(X, y)
+            y = y.mask(missing, 0.0) if hasattr(y, "mask") else np.where(missing, 0.0, y)
         targets: Floats = checked_table(y, "y", ensure_2d=False, ensure_min_samples=0, ensure_min_features=1)
         if targets.ndim < 2:
             raise InputError(
@@ -292,10 +282,18 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
                 f"noise_variances must have one value a row, shape ({len(targets)},), or one a row and target, "
                 f"shape {targets.shape}; got shape {noise.shape}."
             )
-        given: dict[str, Any] = {} if sample_weight is None else {"sample_weight": sample_weight}
         noises = [noise_variances] * len(names) if noise is None or noise.ndim < 2 else list(noise.T)
-        options = [given | ({} if one is None else {"noise_variances": one}) for one in noises]
-        return names, list(zip(map(np.ascontiguousarray, targets.T), options, strict=True))
+
+        def of_target(j: int) -> tuple[Any, Floats, dict[str, Any]]:
+            rows = np.flatnonzero(~missing[:, j])
+
+            def taken(values: Any) -> Any:
+                return values if isinstance(values, Real) or not missing[:, j].any() else _safe_indexing(values, rows)
+
+            of_rows = {"sample_weight": sample_weight, "noise_variances": noises[j]}
+            return taken(X), targets[rows, j], {key: taken(one) for key, one in of_rows.items() if one is not None}
+
+        return names, map(of_target, range(len(names)))
 
     def _of_each(self, name: str, X: ArrayLike, axis: int, values: Any = None, /, **options: Any) -> Any:
         """Return what a method gives of each target, joined at an axis; see `_each`."""

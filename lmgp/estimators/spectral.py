@@ -49,6 +49,8 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         `lmgp.learn`. None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
+        The distribution of new observations, see `lmgp.estimators.GaussianProcess`.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`. It is estimated from all rows.
@@ -60,9 +62,9 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
     max_memory_gib : float, default=4.0
         The memory of the modes, in GiB. Modes that need more are refused before they are made.
     max_seconds : float, optional
-        What the sums and iterations of a fit may be expected to take, by rates that are measured here. A fit that may
-        take more is refused before it begins. If not given, it takes its time. The rows of an iterator are not known
-        before: they count as a million.
+        What the sums and iterations of a fit may be expected to take, by nominal rates that are the same on every
+        machine. A fit that may take more is refused before it begins. If not given, it takes its time. The rows of an
+        iterator are not known before: they count as a million.
     room : float, default=1.0
         The modes serve lengthscales up to this factor shorter or longer than the kernel's: `relearn` finds the best
         within that. Each column has up to its square times the modes.
@@ -84,7 +86,7 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         What the variance is from: exactly of all modes or rows, of Taylor features, or of the nearest rows or corners
         that stand for them, with an estimate of the relative error of the standard deviation.
     kernel_, noise_variance_, center_, trend_, learning_, inverse_lengthscales_, n_features_in_
-        See `ExactGPRegressor`.
+        See `lmgp.estimators.GaussianProcess`.
 
     Notes
     -----

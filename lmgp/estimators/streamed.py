@@ -113,8 +113,12 @@ class StreamedGaussianProcess(GaussianProcess):
 
         Warns
         -----
-        ScaleWarning
-            If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
+        ScaleWarning, ColumnWarning, OutlierWarning, DuplicateRowsWarning
+            As `ExactGPRegressor.fit`. Of `GPRegressor`, a `ColumnWarning` also where missing values are filled.
+        EmptyChunkWarning
+            If a chunk has no rows.
+        TargetWarning, ToleranceWarning
+            Of `GPRegressor`: if y is one of classes or counts, or no model is near enough to the exact process.
         """
         if isinstance(X, np.memmap) and not self._maps_are_streams and chunk_rows is None:
             X = np.asarray(X)

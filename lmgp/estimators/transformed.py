@@ -11,9 +11,9 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from lmgp.data import Floats, RandomState, refuse_no_targets
+from lmgp.data import Floats, RandomState, floats, refuse_no_targets
 from lmgp.errors import InputError
-from lmgp.estimators.base import checked_probabilities
+from lmgp.estimators.base import checked_probabilities, numbers
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.summary import Summarized
@@ -141,8 +141,9 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         """
         with unchanged_on_failure(self):
             self._validate_params()
-            target = self._checked_target(y)
-            scale = self._scale(target)
+            target, present = self._checked_target(y, sample_weight)
+            scale = self._scale(target[present])
+            scale.check(target)
             regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
             given = {"sample_weight": sample_weight, "noise_variances": noise_variances, "verbose": verbose or None}
             given = {name: one for name, one in given.items() if one is not None}
@@ -189,7 +190,8 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         ValueError
             As `ExactGPRegressor.predict`; `lmgp.errors.InputError`, which is one, with `return_cov`.
         NumericalError
-            If y has no mean: the inverse of the transformer is not finite where the model holds z possible.
+            If y has no mean: the inverse of the transformer is not finite where the model holds z possible, of a
+            probability above 1e-5.
         """
         check_is_fitted(self)
         if options.get("return_cov"):
@@ -307,14 +309,16 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
             lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise, **options).T
         return lower, upper
 
-    def predict_exceedance(self, X: ArrayLike, threshold: float, include_noise: bool = True, **options: Any) -> Floats:
+    def predict_exceedance(
+        self, X: ArrayLike, threshold: ArrayLike, include_noise: bool = True, **options: Any
+    ) -> Floats:
         """Predict the probability of a value above a threshold: of a new observation, that of z above g(threshold).
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-        threshold : float
-            In units of y.
+        threshold : float or array-like of shape (n,)
+            One for all rows, or one a row, in units of y. Above all that y can be, the probability is 0; below, 1.
         include_noise : bool, default=True
             As in `predict_quantile`.
         **options
@@ -327,10 +331,14 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         Raises
         ------
         InputError
-            If the threshold is no number that the transformer takes.
+            If the threshold is no finite number, or there is another number of them than of rows.
         """
+        limits = numbers(threshold, "threshold")
         distribution = self.predict_distribution(X, include_noise, **options)
-        return distribution.beyond(distribution.scale.limit(threshold))
+        n = len(distribution.normal.mean())
+        if limits.shape not in ((), (n,)):
+            raise InputError(f"threshold must be one number, or one a row, shape ({n},); got shape {limits.shape}.")
+        return distribution.sf(limits)
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
@@ -390,7 +398,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
             As `fit`, and if there are fewer than 30 rows.
         """
         check_is_fitted(self)
-        target = self._checked_target(y)
+        target, _ = self._checked_target(y, sample_weight)
         self.scale_.check(target)
         model, rows = last_step(self.regressor_, X)
         model.calibrate(rows, self.scale_.forward(target), sample_weight, noise_variances)
@@ -401,7 +409,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         """Leave-one-out predictions of the training rows, of y in its units; see `ExactGPRegressor`."""
         z, scale = end_of(self.regressor_).loo_, self.scale_
         of_y, normal = (WarpedDistribution(of_z, z.normal, scale) for of_z in (z.distribution, z.normal))
-        return LeaveOneOut(scale.inverse(z.y), of_y, normal)
+        return LeaveOneOut(scale.inverse(z.y), of_y, normal, z.weights)
 
     @property
     def importance_(self) -> Floats:
@@ -428,8 +436,8 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         """The standard deviation of the normal noise of z."""
         return float(np.sqrt(end_of(self.regressor_).noise_variances_[0]))
 
-    def _checked_target(self, y: Any) -> Floats:
-        """Return y as floats of shape (n,), after checking that they are numbers."""
+    def _checked_target(self, y: Any, sample_weight: Any) -> tuple[Floats, Any]:
+        """Return y as floats of shape (n,), of which rows of weight zero have another one's, and which others are."""
         refuse_no_targets(self, y)
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
@@ -438,7 +446,10 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
                 "lmgp.estimators.MultiTargetGPRegressor with this regressor."
             )
         refuse_other_than_numbers(y, "y")
-        return np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+        target, weights = np.asarray(column_or_1d(y, warn=True), dtype=np.float64), floats(sample_weight)
+        if weights.shape != target.shape or not weights.any():
+            return target, slice(None)
+        return np.where(weights == 0.0, target[np.argmax(weights != 0.0)], target), weights != 0.0
 
     def _scale(self, y: Floats) -> Scale:
         if isinstance(self.transformer, str):
@@ -447,7 +458,6 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
             scale = TransformerScale.of(clone(self.transformer).fit(y.reshape(-1, 1)), y)
         else:
             scale = LogScale(1.0)  # the regressor says that there are no rows
-        scale.check(y)
         return scale
 
     def __sklearn_tags__(self) -> Tags:

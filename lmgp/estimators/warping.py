@@ -1,10 +1,7 @@
 """Targets on another scale: the distribution of y where g(y) is Gaussian, for a strictly monotone g."""
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,9 +11,12 @@ from scipy.stats import norm
 
 from lmgp.data import Floats
 from lmgp.errors import InputError, NumericalError
+from lmgp.metrics.gaussian import quantile_rule
 
-# Nodes of the Gauss-Hermite rules, by which means are taken, and of the Gauss-Legendre rule over quantiles.
-N_NODES, N_QUANTILES = 40, 400
+# Nodes of the Gauss-Hermite rules, by which means are taken.
+N_NODES = 40
+# The probability at each end that may have no y, and that under the noise around a function, which is rarely there.
+NEGLIGIBLE, OF_NOISE = 1e-5, 1e-2
 
 # Beyond this number of standard deviations a probability is 0 in double precision; halvings of the range of as many.
 REACH, HALVINGS = 38.0, 55
@@ -48,23 +48,6 @@ class Scale(ABC):
     def check(self, y: Floats) -> None:
         """Refuse targets that g does not take."""
 
-    def limit(self, threshold: float) -> Floats | float:
-        """Return g(threshold); −∞ or ∞ of what all targets are above.
-
-        Raises
-        ------
-        InputError
-            If it is no number, or has no value.
-        """
-        finite = isinstance(threshold, Real) and not isinstance(threshold, bool) and math.isfinite(threshold)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = float(self.forward(np.array([float(threshold)]))[0]) if finite else math.nan
-        if math.isnan(found):
-            raise InputError(
-                f"threshold must be a finite number that the transformer of the target takes; got {threshold!r}."
-            )
-        return found
-
     def of_expectation(self, mean: Floats, std: Floats, noise_std: float) -> "WarpedDistribution":
         """Return the distribution of E[y | f], for z = f + noise and f of this mean and `std`."""
         of_f = norm(mean, np.maximum(std, np.finfo(np.float64).tiny))  # of no spread, the distribution of a point
@@ -73,11 +56,15 @@ class Scale(ABC):
 
     def mean(self, mean: Floats, std: Floats) -> Floats:
         """Return the mean of y, shape (n,)."""
-        return self._by_rows(lambda m, s: self._over(m, s) @ WEIGHTS, mean, std)
+        return _finite(self.expectation(mean, std))
+
+    def expectation(self, mean: Floats, std: Floats, negligible: float = NEGLIGIBLE) -> Floats:
+        """Return the mean of y, shape (n,); not a number, or infinity, where there is none."""
+        return self._by_rows(lambda m, s: self._at(m, s, NODES, WEIGHTS, negligible) @ WEIGHTS, mean, std)
 
     def std(self, mean: Floats, std: Floats) -> Floats:
         """Return the standard deviation of y, shape (n,)."""
-        return self._by_rows(lambda m, s: _deviations(self._over(m, s)), mean, std)
+        return _finite(self._by_rows(lambda m, s: _deviations(self._at(m, s, NODES, WEIGHTS)), mean, std))
 
     def crps(self, y: Floats, mean: Floats, std: Floats) -> Floats:
         """Return the continuous ranked probability score: twice the integral of the quantile loss."""
@@ -85,24 +72,21 @@ class Scale(ABC):
         def losses(one: Floats, m: Floats, s: Floats) -> Floats:
             probabilities, shares = quantile_rule()
             at = probabilities if self.increasing else 1.0 - probabilities
-            error = one[:, None] - self._finite(m[:, None] + s[:, None] * ndtri(at))
+            error = one[:, None] - self._at(m, s, ndtri(at), shares)
             return 2.0 * np.maximum(probabilities * error, (probabilities - 1.0) * error) @ shares
 
-        return self._by_rows(losses, *np.broadcast_arrays(y, mean, std))
+        return _finite(self._by_rows(losses, *np.broadcast_arrays(y, mean, std)))
 
-    def _over(self, mean: Floats, std: Floats) -> Floats:
-        """Return y at the nodes of each row, shape (n, N_NODES)."""
-        return self._finite(mean[:, None] + std[:, None] * NODES)
+    def _at(self, mean: Floats, std: Floats, nodes: Floats, shares: Floats, negligible: float = NEGLIGIBLE) -> Floats:
+        """Return y at nodes of each row, of these shares of the probability, shape (n, n_nodes).
 
-    def _finite(self, z: Floats) -> Floats:
+        In rows where some have no y, the outermost of a negligible share together have that of the next one.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
-            values = self.inverse(z)
-        if not np.all(np.isfinite(values)):
-            raise NumericalError(
-                f"The transformer of the target has no inverse at {z[~np.isfinite(values)][0]:.3g}, which the model "
-                "holds possible: y has no mean and no standard deviation. Use predict_quantile or predict_interval."
-            )
-        return values
+            values = self.inverse(mean[:, None] + std[:, None] * nodes)
+        tails = np.minimum(np.cumsum(shares), np.cumsum(shares[::-1])[::-1])
+        inner = np.clip(np.arange(len(shares)), *np.flatnonzero(tails > negligible)[[0, -1]])
+        return np.where(np.isfinite(values).all(axis=1, keepdims=True), values, values[:, inner])
 
     def _by_rows(self, function: Any, *arrays: Floats) -> Floats:
         n = len(arrays[0])
@@ -156,18 +140,22 @@ class WarpedDistribution:
         self.scale.check(np.atleast_1d(values))
         return values
 
-    def beyond(self, z: Floats | float) -> Floats:
-        """Return the probability of a larger y than g⁻¹(z)."""
-        return self.of_z.sf(z) if self.scale.increasing else self.of_z.cdf(z)
+    def _z(self, y: ArrayLike) -> Floats:
+        """Return g(y); −∞ or ∞ of what all targets are above, or below."""
+        values = np.asarray(y, dtype=np.float64)
+        z = self.scale.forward(values)
+        beyond = np.isnan(z) & ~np.isnan(values)
+        if not beyond.any():
+            return z
+        return np.where(beyond, np.where((values > self.median()) == self.scale.increasing, np.inf, -np.inf), z)
 
     def sf(self, y: ArrayLike) -> Floats:
         """Return the probability of a larger value."""
-        return self.beyond(self.scale.forward(np.asarray(y, dtype=np.float64)))
+        return self.of_z.sf(self._z(y)) if self.scale.increasing else self.of_z.cdf(self._z(y))
 
     def cdf(self, y: ArrayLike) -> Floats:
         """Return the probability of no larger value."""
-        z = self.scale.forward(np.asarray(y, dtype=np.float64))
-        return self.of_z.cdf(z) if self.scale.increasing else self.of_z.sf(z)
+        return self.of_z.cdf(self._z(y)) if self.scale.increasing else self.of_z.sf(self._z(y))
 
     def ppf(self, q: Floats | float) -> Floats:
         """Return the quantile: g⁻¹ of that of z."""
@@ -219,13 +207,14 @@ class ExpectationScale(Scale):
         below, above = (self.mean_of_f + side * REACH * self.reach + np.zeros_like(y) for side in (-1.0, 1.0))
         for _ in range(HALVINGS):
             middle = 0.5 * (below + above)
-            higher = (self.inverse(middle) > y) == self.increasing
+            found = self.inverse(middle)
+            higher = np.where(np.isfinite(found), (found > y) == self.increasing, middle > self.mean_of_f)
             below, above = np.where(higher, below, middle), np.where(higher, middle, above)
         return 0.5 * (below + above)
 
     def inverse(self, z: Floats) -> Floats:
-        """Return E[y | f]."""
-        return self.scale.mean(z.ravel(), np.full(z.size, self.noise_std)).reshape(z.shape)
+        """Return E[y | f]; not a number, or infinity, where there is none."""
+        return self.scale.expectation(z.ravel(), np.full(z.size, self.noise_std), OF_NOISE).reshape(z.shape)
 
     def log_slope(self, y: Floats) -> Floats:
         """Return the logarithm of the slope of f over E[y | f], by central differences."""
@@ -236,10 +225,15 @@ class ExpectationScale(Scale):
         """Refuse what g does not take."""
         self.scale.check(y)
 
-    def limit(self, threshold: float) -> Floats:
-        """Return f where E[y | f] = threshold, of each row."""
-        self.scale.limit(threshold)  # refuses what is none
-        return self.forward(np.full_like(self.mean_of_f, threshold))
+
+def _finite(moments: Floats) -> Floats:
+    """Return moments of y, after checking that there are such."""
+    if not np.all(np.isfinite(moments)):
+        raise NumericalError(
+            "The transformer of the target has no inverse at values that the model holds possible, of a probability "
+            f"above {NEGLIGIBLE:g}: y has no mean and no standard deviation. Use predict_quantile or predict_interval."
+        )
+    return moments
 
 
 def _deviations(values: Floats) -> Floats:
@@ -249,15 +243,6 @@ def _deviations(values: Floats) -> Floats:
 
 NODES, _weights = np.polynomial.hermite_e.hermegauss(N_NODES)
 WEIGHTS: Floats = _weights / _weights.sum()
-
-
-@cache
-def quantile_rule() -> tuple[Floats, Floats]:
-    """Return probabilities, and the share of each in the integral of a function of them from 0 to 1."""
-    points, shares = np.polynomial.legendre.leggauss(N_QUANTILES)
-    # p = t²(3 − 2t): points are dense where quantiles are steep.
-    unit = 0.5 * (points + 1.0)
-    return unit**2 * (3.0 - 2.0 * unit), 0.5 * shares * 6.0 * unit * (1.0 - unit)
 
 
 @dataclass(frozen=True)
@@ -355,7 +340,8 @@ class TransformerScale(Scale):
         unit = float(np.std(y)) or 1.0
         made = cls(transformer, True, unit)
         name, distinct = type(transformer).__name__, np.unique(y)
-        z = made.forward(distinct)
+        distinct = distinct[np.append(True, np.diff(distinct) > 1e-9 * unit)]  # without those that differ by rounding
+        z = made._of(transformer.transform, distinct)
         if not np.all(np.isfinite(z)):
             raise InputError(
                 f"{name} makes {z[~np.isfinite(z)][0]} of the target {distinct[~np.isfinite(z)][0]:g}. Give a "
@@ -377,9 +363,13 @@ class TransformerScale(Scale):
         return cls(transformer, bool(len(z) < 2 or z[-1] > z[0]), unit)
 
     def forward(self, y: Floats) -> Floats:
-        """Return what `transform` makes of y."""
-        with np.errstate(all="ignore"):
+        """Return what `transform` makes of y; not a number of what it refuses."""
+        try:
             return self._of(self.transformer.transform, y)
+        except ValueError:
+            if y.size < 2:
+                return np.full(y.shape, np.nan)
+        return np.concatenate([self.forward(half) for half in np.array_split(y.ravel(), 2)]).reshape(y.shape)
 
     def inverse(self, z: Floats) -> Floats:
         """Return what `inverse_transform` makes of z; infinity of infinite ones that it refuses."""
@@ -417,5 +407,6 @@ class TransformerScale(Scale):
         return " ".join(repr(self.transformer).split())
 
     def _of(self, function: Any, values: Floats) -> Floats:
-        made = np.asarray(function(values.reshape(-1, 1)), dtype=np.float64)
+        with np.errstate(all="ignore"):
+            made = np.asarray(function(values.reshape(-1, 1)), dtype=np.float64)
         return made.reshape(values.shape)

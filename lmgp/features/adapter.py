@@ -220,8 +220,14 @@ def _at_unit_variance(kernel: Any) -> Any:
 
 def _differs(own: Any, kernel: Any) -> bool:
     """Say whether a kernel has other lengthscales, or is of another kind, than the model's."""
-    if type(own) is type(kernel) is GaussianKernel:
-        first, second = (np.atleast_1d(np.asarray(one.lengthscale, dtype=np.float64)) for one in (own, kernel))
-        comparable = len(first) == len(second) or 1 in (len(first), len(second))
-        return not comparable or bool(np.any(first != second))
-    return digest(own) != digest(kernel)
+    return digest(_form(own)) != digest(_form(kernel))
+
+
+def _form(kernel: Kernel) -> Kernel:
+    """Return the kernel without bounds, with unit variances, and with one number where all columns have the same."""
+    values = {
+        one.name: 1.0 if one.kind == "variance" else one.value if len(np.unique(one.value)) > 1 else one.value.max()
+        for one in kernel.parameters
+    }
+    copy: Kernel = clone(kernel)
+    return copy.set_params(**values, **{f"{name}_bounds": None for name in values})

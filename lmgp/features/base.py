@@ -432,8 +432,8 @@ class KernelMap(FeatureMap):
         )
 
     def _checked_kernel(self, n_inputs: int) -> Any:
-        kernel = GaussianKernel() if self.kernel is None else clone(self.kernel)
-        kernel.checked(n_inputs)
+        kernel: Kernel = GaussianKernel() if self.kernel is None else clone(self.kernel)
+        kernel = kernel.with_indices(getattr(self, "feature_names_in_", None), n_inputs).checked(n_inputs)
         self.require(kernel)
         return kernel
 

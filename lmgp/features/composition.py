@@ -14,18 +14,9 @@ from lmgp.errors import InputError
 from lmgp.features.adapter import TransformerFeatures, fitted, mapped, seeded_clone, work_of
 from lmgp.features.base import FeatureMap, Work, indexed, names_of
 from lmgp.features.sketches import padded_size
+from lmgp.kernels import composite
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.composite import (
-    Function,
-    LinearKernel,
-    ModulatedKernel,
-    ProductKernel,
-    ScaledKernel,
-    SumKernel,
-    checked_factor,
-    checked_matrix,
-    row_values,
-)
+from lmgp.kernels.composite import Function, LinearKernel, checked_factor, checked_matrix, row_values
 from lmgp.utils.lazy import Tensor, torch
 
 
@@ -407,22 +398,22 @@ def exact_features(kernel: Any) -> FeatureMap:
     >>> exact_features(LinearKernel() + 4.0 * LinearKernel()).fit_transform([[3.0]])
     array([[3., 6.]])
     """
-    match kernel:
-        case LinearKernel():
+    match type(kernel):
+        case composite.LinearKernel:
             return _linear_features(kernel)
-        case SumKernel():
+        case composite.SumKernel:
             return SumFeatures(exact_features(kernel.left), exact_features(kernel.right))
-        case ProductKernel():
+        case composite.ProductKernel:
             return ProductFeatures(exact_features(kernel.left), exact_features(kernel.right))
-        case ScaledKernel():
+        case composite.ScaledKernel:
             return ScaledFeatures(exact_features(kernel.kernel), kernel.factor)
-        case ModulatedKernel():
+        case composite.ModulatedKernel:
             return ModulatedFeatures(exact_features(kernel.kernel), kernel.function)
-        case Kernel():
-            raise InputError(
-                f"{kernel!r} has no finite feature map; approximate it: strategy 'approximate' with features=… a map "
-                "that approximates it."
-            )
+    if isinstance(kernel, Kernel):
+        raise InputError(
+            f"As far as is known here, {kernel!r} has no finite feature map; approximate it: strategy 'approximate' "
+            "with features=… a map that approximates it."
+        )
     raise InputError(f"{kernel!r} is no kernel of this package, such as LinearKernel(), whose map is known.")
 
 

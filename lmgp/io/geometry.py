@@ -1,6 +1,5 @@
 """Tables of geopandas: points become columns of coordinates."""
 
-from collections.abc import Iterable
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -60,7 +59,7 @@ def without_geometry(X: Any, incomplete: bool = False) -> "tuple[pandas.DataFram
         )
     if not incomplete and (lacking := int((points.isna() | points.is_empty).sum())):
         raise InputError(f"{lacking:,} of {len(X):,} rows have no point: leave these rows out (lmgp: --drop).")
-    across, up = DEGREES if points.crs is not None and points.crs.is_geographic else PROJECTED
+    across, up = place_names(points.crs)
     places = pandas.DataFrame({across: points.x, up: points.y}, index=X.index)
     others = pandas.DataFrame(X).drop(columns=points.name) if X.ndim == 2 else pandas.DataFrame(index=X.index)
     if taken := [name for name in (across, up) if name in others.columns]:
@@ -80,10 +79,9 @@ def refuse_other_system(system: Any, of_training: str | None) -> None:
         )
 
 
-def place_names(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the columns that `without_geometry` has made of points, if they are among these."""
-    known = set(names)
-    return next((pair for pair in (DEGREES, PROJECTED) if known.issuperset(pair)), None)
+def place_names(crs: Any) -> tuple[str, str]:
+    """Return what the coordinates of points in a reference system are called."""
+    return DEGREES if crs is not None and crs.is_geographic else PROJECTED
 
 
 def with_geometry(frame: "pandas.DataFrame", names: tuple[str, str], crs: Any) -> Any:

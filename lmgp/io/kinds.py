@@ -21,8 +21,8 @@ class Kinds:
 
     Attributes
     ----------
-    expected : mapping of str to {"numbers", "dates", "text"}
-        What columns must be; others are what most of their fields are.
+    expected : mapping of str to {"numbers", "dates", "text"} or None
+        What columns must be; others, and those of None, are what most of their fields are.
     filled : collection of str or None
         Columns that may lack values; None means all but those that must be numbers.
     levels : dict of str to dict of str to int
@@ -31,7 +31,7 @@ class Kinds:
         Gets the reference system of points.
     """
 
-    expected: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[str, str | None] = field(default_factory=dict)
     filled: Collection[str] | None = None
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     crs: Any = None

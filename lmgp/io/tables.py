@@ -26,7 +26,7 @@ from lmgp.errors import DatasetError, InputError, missing_columns
 from lmgp.io.geometry import DRIVERS, read_features, without_geometry
 from lmgp.io.kinds import Kinds
 from lmgp.saving.output import whole_file
-from lmgp.utils.columns import reads_as_date
+from lmgp.utils.columns import reads_as_date, reads_as_number
 from lmgp.utils.dates import EPOCH, days_since, times_of
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def read_table(
     ----------
     source : pathlib.Path or binary file
         A CSV file; one whose name ends in ``.gz`` is compressed by gzip. One whose name ends in ``.parquet`` is a
-        Parquet file. A binary file is one of CSV.
+        Parquet file, and one in ``.arrow`` or ``.feather`` an Arrow file. A binary file is one of CSV.
     choose : callable
         Takes what the table is called in messages, and the names of its columns; returns those to read, in the order of
         the result.
@@ -154,7 +154,7 @@ def read_table(
     if isinstance(source, Path) and ending in DRIVERS:
         used, values = _read_features(source, choose, kinds, incomplete)
         place, lines = "row", range(len(values))
-    elif isinstance(source, Path) and ending == ".parquet":
+    elif isinstance(source, Path) and ending in FORMATS:
         used, values = _read_parquet(source, choose, kinds)
         place, lines = "row", range(len(values))
     else:
@@ -488,6 +488,8 @@ def _as_numbers(
     import pandas
 
     nothing, expected = np.full(len(fields), np.nan), "numbers" if kinds is None else kinds.expected.get(name)
+    if kinds is not None and isinstance(fields.dtype, pandas.CategoricalDtype):
+        expected = expected or "text"
     if pandas.api.types.is_numeric_dtype(fields):
         values, kind = fields.to_numpy(dtype=np.float64, na_value=np.nan), "numbers"
         if expected == "dates" and fields.notna().any():
@@ -499,9 +501,8 @@ def _as_numbers(
         kinds_of_words = [_kind(word, decimal) for word in words]
         counts = Counter(kinds_of_words[j] for j in place if j >= 0)
         kind = expected or max(KINDS, key=counts.__getitem__)
-        taken = KINDS if expected == "text" else KINDS[kind]  # the categories of a model may be anything
-        wrong = [j for j, one in enumerate(kinds_of_words) if one is not None and one not in taken]
-        if wrong:
+        wrong = [j for j, one in enumerate(kinds_of_words) if one is not None and one not in KINDS[kind]]
+        if wrong and expected != "text":  # categories may be anything
             return nothing, (int(np.isin(place, wrong).argmax()), kind)
         known = [None if one is None else word for word, one in zip(words, kinds_of_words, strict=True)]
         if kind == "numbers":
@@ -524,6 +525,8 @@ def _kind(field: Any, decimal: str) -> str | None:
     number = _number(str(field), decimal)
     if number is not None:
         return None if math.isnan(number) else "numbers"
+    if reads_as_number(str(field).replace(",", "")):
+        return "marked"  # a number with the other decimal mark, or with marks between thousands
     return "dates" if reads_as_date(str(field)) else "text"
 
 
@@ -533,7 +536,7 @@ def _not_numeric(where: str, offending: dict[str, tuple[str, str, str]], decimal
     if kind != "numbers":
         return DatasetError(
             f"{where}: column {name!r} has {kind}, but for {field[:40]!r} ({place}); mend this field, or leave its "
-            "row out."
+            "row out; if the column has categories, say so (--category of lmgp fit)."
         )
     wrong = {name: (place, field) for name, (place, field, kind) in offending.items() if kind == "numbers"}
     got = ", ".join(f"{name!r} ({place}: {field[:40]!r})" for name, (place, field) in wrong.items())
@@ -547,12 +550,15 @@ def _not_numeric(where: str, offending: dict[str, tuple[str, str, str]], decimal
         return DatasetError(f"{where}: not numeric: {got}; if these are decimal commas, say so (--decimal ,).")
     dates = "dates as the days since the first one, " if any(map(reads_as_date, fields)) else ""
     return DatasetError(
-        f"{where}: not numeric: {got}; encode them as numbers, {dates}or use other columns (--columns, --target)."
+        f"{where}: not numeric: {got}; encode them as numbers, {dates}say that they are categories (--category of lmgp "
+        "fit), or use other columns (--columns, --target)."
     )
 
 
 def _read_parquet(path: Path, choose: Chooser, kinds: Kinds | None) -> tuple[Sequence[str], Floats]:
     """Return the chosen columns of a Parquet file, and their values."""
+    from pyarrow.types import is_integer
+
     with readable(path):
         dataset = opened(path)
         header = tuple(dataset.schema.names)
@@ -562,10 +568,13 @@ def _read_parquet(path: Path, choose: Chooser, kinds: Kinds | None) -> tuple[Seq
         parts: list[Floats] = []
         schema, n_rows = dataset.schema, 0
         others = [name for name in used if expected.get(name) == "dates" or not is_numeric(schema.field(name).type)]
+        # Identifiers may have more digits than floats.
+        codes = [name for name in used if expected.get(name) == "text" and is_integer(schema.field(name).type)]
         for batch in batches(dataset, used):
             fields = {name: batch.column(name).to_pandas() for name in others}
+            fields |= {name: batch.column(name).cast("string").to_pandas() for name in codes}
             read = _read_frame(path, fields, kinds, n_rows)
-            numeric = iter(as_floats(batch, [name for name in used if name not in others]).T)
+            numeric = iter(as_floats(batch, [name for name in used if name not in fields]).T)
             parts.append(np.column_stack([read[name] if name in read else next(numeric) for name in used]))
             n_rows += len(batch)
     return used, np.concatenate([np.empty((0, len(used))), *parts])
@@ -631,7 +640,7 @@ def is_numeric(kind: Any) -> bool:
 
 def as_floats(batch: Any, used: Sequence[str]) -> Floats:
     """Return columns of a batch as an array of shape (n, len(used)); nulls are NaN."""
-    columns = [batch.column(name).cast("float64").to_numpy(zero_copy_only=False) for name in used]
+    columns = [batch.column(name).cast("float64", safe=False).to_numpy(zero_copy_only=False) for name in used]
     return np.column_stack(columns) if columns else np.empty((len(batch), 0))
 
 

@@ -395,7 +395,9 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         value = np.asarray(getattr(self, name), dtype=np.float64)
         bounds: Bounds = getattr(self, f"{name}_bounds")
         kind = self.parameter_kinds.get(name, "other")
-        return Parameter(name, value, None if bounds == "fixed" else bounds, bounds == "fixed", kind)
+        fixed = isinstance(bounds, str)
+        pair: Any = None if fixed or bounds is None else tuple(bounds)  # an array, too
+        return Parameter(name, value, pair, fixed, kind)
 
     def values(self, theta: Tensor | None, device: "torch.device") -> dict[str, Tensor]:
         """Return the value of each parameter by its name; of the free ones from `theta`, where it is given.
@@ -593,7 +595,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         Parameters
         ----------
         columns : int, str, or sequence of these
-            By their index, or by their name in the data frame that a model is fitted to.
+            By their index, or by their name in the data frame that a model or a feature map is fitted to.
         """
         from lmgp.kernels.columns import ColumnsKernel
 

@@ -233,7 +233,7 @@ class ProductKernel(ComposedKernel):
     def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
         require(self, "spectral_density", "This")
         densities = [component.spectral_density(frequencies) for component in self.gaussian_components()]
-        return np.sum(densities, axis=0)
+        return sum(densities, np.zeros(np.shape(frequencies)[:1]))
 
     def sample_frequencies(self, directions: ArrayLike, rng: np.random.Generator) -> Floats:
         """Draw the sum of a frequency of one part and one of the other."""

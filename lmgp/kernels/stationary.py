@@ -39,7 +39,8 @@ class StationaryKernel(Kernel):
     variance : float, default=1.0
         The prior variance k(x, x), in squared units of the target.
     lengthscale_bounds, variance_bounds : (float, float), "fixed" or None, default=None
-        Limits for learning: the least and the largest value, "fixed" for the value as it is, or None for no limits.
+        A pair is the least and the largest value: a model learns the parameter within it. With None or "fixed" a model
+        keeps the value; None leaves it in `theta`, and `relearn` may change it.
     """
 
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
@@ -73,9 +74,12 @@ class StationaryKernel(Kernel):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "correlation" in vars(cls):  # what is inherited beside it is that of another function
-            for name in {"correlation_and_slopes", "scaled_density", "mixing", "gaussian_components"} - set(vars(cls)):
+        own = set(vars(cls))
+        if own & {"correlation", "covariance"}:  # what is inherited beside them is that of another function
+            for name in {"correlation_and_slopes", "scaled_density", "mixing", "gaussian_components"} - own:
                 setattr(cls, name, getattr(StationaryKernel, name))
+        if "covariance" in own and "with_pullback" not in own:
+            cls.with_pullback = Kernel.with_pullback  # type: ignore[method-assign]
 
     def correlation_and_slopes(
         self, squares: Tensor, values: Mapping[str, Tensor]
@@ -193,7 +197,8 @@ class GaussianKernel(StationaryKernel):
     variance : float, default=1.0
         The prior variance k(x, x), in squared units of the target.
     lengthscale_bounds, variance_bounds : (float, float), "fixed" or None, default=None
-        Limits for learning: the least and the largest value, "fixed" for the value as it is, or None for no limits.
+        A pair is the least and the largest value: a model learns the parameter within it. With None or "fixed" a model
+        keeps the value; None leaves it in `theta`, and `relearn` may change it.
 
     Notes
     -----

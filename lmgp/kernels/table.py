@@ -118,7 +118,7 @@ def row_variances(kernel: Kernel, X: Floats) -> Floats:
     """
     some = as_tensor(X[np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]])
     values, n = [reduce(mul, term).evaluate(some, some).numpy() for term in kernel.terms], len(some)
-    return np.array([max(np.trace(one) - one.sum() / n, 0.0) / (n - 1) for one in values])
+    return np.array([max(np.trace(one) - one.sum() / n, 0.0) / max(n - 1, 1) for one in values])
 
 
 def _labels_of(kernel: Kernel) -> list[Label]:

@@ -287,7 +287,7 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     if given or not n_copies:
         return
     rows = merged_copies(most_of(rows))
-    if len(rows) < 2 or learned.noise_variance >= COLLAPSED_NOISE * float(np.var(rows.Y)):
+    if len(rows) < 2 or learned.noise_variance >= COLLAPSED_NOISE * rows.mean_weight * float(np.var(rows.Y)):
         return
     n_rows, chosen = round(rows.n_observations), learned.learning.chosen
     # Copies whose weights are not whole numbers are rows of their own: all of a place are taken.

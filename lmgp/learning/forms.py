@@ -176,7 +176,7 @@ def names_of(kernel: str | Iterable[str], n_inputs: int, has_categories: bool) -
     given = [kernel] if isinstance(kernel, str) else list(kernel)
     auto = (WITH_CATEGORIES,) if has_categories else (AUTO, SEASONAL) if n_inputs == 1 else (AUTO,)
     names = [name for one in given for name in (auto if one == "auto" else (one,))]
-    names = [re.sub(r"\s*([+*])\s*", r"\1", name) if isinstance(name, str) else name for name in names]
+    names = [re.sub(r"\s*([+*])\s*", r"\1", name.strip()) if isinstance(name, str) else name for name in names]
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(
             f"kernel must be a kernel, a name such as 'matern32', a list of names, or 'auto'; got {kernel!r}."

@@ -78,6 +78,8 @@ def learn_from_sums(
             f"sums must be what a fitted SpectralGPRegressor has as sums_; got {type(sums).__name__}. And kernel must "
             f"be a kernel, such as the model's kernel_; got {kernel!r}. For rows use lmgp.learn."
         )
+    if noise_variance is not None and not 0.0 < noise_variance < math.inf:
+        raise InputError(f"noise_variance must be a positive number, or None to learn it; got {noise_variance!r}.")
     raw = sums.settled.statistics
     statistics = raw.centred()
     targets, noise, modes = statistics.targets, statistics.plan.noise, statistics.plan.modes
@@ -108,7 +110,8 @@ def learn_from_sums(
     (bounds, kinds), start, n_free = _bounds(modes, kernel, variance), kernel.theta, len(kernel.theta)
     n = targets.n_densities
     if learns_noise:
-        bounds = np.vstack((bounds, math.log(variance) + np.log(RANGES["noise"])))
+        unit = variance * targets.n / n  # σ² is the noise variance of weight 1
+        bounds = np.vstack((bounds, math.log(unit) + np.log(RANGES["noise"])))
         start = np.append(start, math.log(given))
 
     def objective(free: Floats) -> tuple[float, Floats]:

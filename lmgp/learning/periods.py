@@ -6,6 +6,7 @@ from itertools import permutations, product
 import numpy as np
 
 from lmgp.data import Floats, Rows
+from lmgp.errors import InputError
 from lmgp.learning.space import Space
 
 # The likelihood has a maximum near each of many periods: those of this number of peaks are tried.
@@ -33,8 +34,13 @@ def with_periods(starts: Iterable[Floats], space: Space, rows: Rows) -> Iterator
         return
     parts, columns = space.labels[at].T
     _, part = np.unique(parts, return_inverse=True)
-    candidates = np.log(likely_periods(rows))
-    for start, chosen in product(starts, permutations(candidates, int(part.max()) + 1)):
+    candidates, n_parts = np.log(likely_periods(rows)), int(part.max()) + 1
+    if n_parts > CANDIDATES:
+        raise InputError(
+            f"Periods are looked for in up to {CANDIDATES} periodic terms; got {n_parts}. Give a kernel object, whose "
+            "period_bounds=(low, high) say where each period is."
+        )
+    for start, chosen in product(starts, permutations(candidates, n_parts)):
         moved = start.copy()
         moved[at] = np.array(chosen)[part, columns] - space.log_units[at]
         yield moved

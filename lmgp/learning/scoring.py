@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from lmgp.data import Floats, Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor, sampling
 from lmgp.learning.record import Trial
 from lmgp.learning.space import LEAST_SCALE, Space
 from lmgp.posteriors.exact import ExactLikelihood
@@ -28,6 +28,8 @@ LONGEST = 2.0
 STEPS, TOLERANCE = 30, 2e-4
 # The curvature along a step is at least this share of what the model has without it.
 LEAST_CURVATURE = 0.2
+# Without a metric, the information is that of at most this number of rows: more say little more of a slope.
+MOST_ROWS = 500
 # Of the differences in place of derivatives, in logarithms.
 STEP = 1e-4
 
@@ -99,7 +101,7 @@ class VecchiaObjective:
     def start_at(self, free: Floats) -> None:
         """Look for the neighbours, and take the tails that errors have, where a climb starts."""
         self.likelihood.look_for_neighbours(self.space.kernel(free))
-        if self._tails and self.space.noise_variance(free) > LEAST_SCALE * self.space.units.variance:
+        if self._tails and self.space.noise_variance(free) > LEAST_SCALE * self.space.units.noise:
             self.likelihood.take_tails(self.space.form.kernel, self.space.logarithms(free))
 
     def __call__(self, free: Floats) -> Point:
@@ -120,7 +122,7 @@ class ExactObjective:
     space : Space
     sample : VecchiaLikelihood, optional
         Of these rows: its information stands for that of the exact likelihood. If not given, as for kernels without a
-        metric, the information is that of all rows, at 2n³ operations for each free number.
+        metric, that of at most 500 rows does.
     """
 
     name, n_neighbors, degrees = "exact", 0, math.inf
@@ -129,6 +131,7 @@ class ExactObjective:
         self.likelihood, self.rows, self.n_rows = ExactLikelihood(rows), rows, len(rows)
         self.space, self.bounds = space, space.bounds
         self.near = None if sample is None else VecchiaObjective(sample, space)
+        self._some = rows.take(np.sort(sampling().permutation(len(rows))[:MOST_ROWS]))
 
     def standard_error(self, _: Floats) -> float:
         """Return 0: all rows are positions."""
@@ -155,11 +158,11 @@ class ExactObjective:
         return Point(value + prior, gradient, np.array([value]), lambda: self._information(free))
 
     def _information(self, free: Floats) -> Floats:
-        """Return the information of all rows, with the prior."""
+        """Return the information of some rows for all of them, with the prior."""
         prior = self.space.prior_information
         if self.near is not None:
             return (self.near(free).information - prior) * (self.n_rows / self.near.n_rows) + prior
-        # ½ tr C⁻¹ ∂ᵢC C⁻¹ ∂ⱼC for each target: differences are near enough for the length of a step.
+        # ½ tr C⁻¹ ∂ᵢC C⁻¹ ∂ⱼC for each target: differences and some rows are near enough for the length of a step.
         factor = cho_factor(self._covariance(free), lower=True)
         changes = [
             cho_solve(factor, self._covariance(free + step) - self._covariance(free - step)) / (2.0 * STEP)
@@ -169,9 +172,9 @@ class ExactObjective:
         return 0.5 * self.rows.n_targets * traces + prior
 
     def _covariance(self, free: Floats) -> Floats:
-        """Return the covariance of the targets, noise included."""
-        X, noise = as_tensor(self.rows.X), Noise(self.space.noise_variance(free))
-        return self.space.kernel(free).evaluate(X, X).numpy() + np.diag(noise.of_weighted_rows(self.rows))
+        """Return the covariance of the targets of some rows, noise included."""
+        X, noise = as_tensor(self._some.X), Noise(self.space.noise_variance(free))
+        return self.space.kernel(free).evaluate(X, X).numpy() + np.diag(noise.of_weighted_rows(self._some))
 
 
 class Climb:

@@ -92,7 +92,7 @@ class Search:
             if other.log_evidence(other.space) > climb.log_evidence(climb.space) + STRONG_EVIDENCE:
                 climb = other
         several_parts = form.named and len(form.parts) > 1 and form.kernel.can("metric")
-        if self.exact and several_parts and space.noise_variance(climb.free) < LITTLE_NOISE * self.units.variance:
+        if self.exact and several_parts and space.noise_variance(climb.free) < LITTLE_NOISE * self.units.noise:
             # What is higher with fewer free numbers lies on the slope of a higher summit.
             end = end_with_shared_lengthscales(samples[0], space, start)
             if climb.objective.value(end) > climb.at.value:

@@ -18,10 +18,10 @@ from lmgp.posteriors.average import WeightedKernel
 # lengthscale is a sum: of what all have in common, with this standard deviation, and of what those of its part, those
 # of its column, and it alone have, each with the second one; or with the third one, where few rows ask for it.
 PRIOR_DEVIATION, OWN_DEVIATION, CLOSE_DEVIATION = 3.0, 1.0, 0.25
-# The median of the noise variance, in variances of y. Other medians: √d standard deviations of the column for a
+# The median of the noise variance, in its unit. Other medians: √d standard deviations of the column for a
 # lengthscale, the variance of y for a variance.
 MEDIAN_NOISE = 0.1
-# The noise variance is at least this share of the variance of y, and the squared scale of a t, whose likelihood has no
+# The noise variance is at least this share of its unit, and the squared scale of a t, whose likelihood has no
 # maximum where rows are met exactly, at least the second one.
 LEAST_NOISE, LEAST_SCALE = 1e-9, 1e-6
 
@@ -100,6 +100,8 @@ class Units:
         The units where columns share a lengthscale: the standard deviations, or one scale for all.
     variance : float
         Of y.
+    noise : float
+        The variance of y times the mean of weights that count no equal rows: σ² is the noise variance of weight 1.
     n_varying : int
         The number of columns that are not constant.
     """
@@ -107,6 +109,7 @@ class Units:
     columns: Floats
     shared: Floats
     variance: float
+    noise: float
     n_varying: int
 
     @classmethod
@@ -136,7 +139,7 @@ class Units:
         varying = column_deviations(rows) > 0.0
         one = math.sqrt(np.mean(np.square(columns[varying if varying.any() else slice(None)])))
         shared = columns if standardize else np.full(len(columns), one)
-        return cls(columns, shared, spread**2, int(np.count_nonzero(varying)))
+        return cls(columns, shared, spread**2, spread**2 * rows.mean_weight, int(np.count_nonzero(varying)))
 
 
 @dataclass(eq=False)
@@ -150,7 +153,7 @@ class Space:
     given_noise : float, optional
         A noise variance that is given.
     least_noise : float, default=1e-9
-        In variances of y.
+        In the unit of the noise.
     own_deviation : float, default=1.0
         Of the prior: the standard deviation of what each part, each column and each lengthscale have of their own.
 
@@ -179,7 +182,7 @@ class Space:
         self.bounds = np.where(np.isfinite(given), given, ranges)[first]
         if self.given_noise is None:
             self.index, self.kinds = np.append(self.index, form.n_free), np.append(self.kinds, "noise")
-            self._log_units = np.append(log_units, math.log(units.variance))
+            self._log_units = np.append(log_units, math.log(units.noise))
             self.bounds = np.vstack((self.bounds, np.log([self.least_noise, RANGES["noise"][1]])))
         if units.n_varying == 0 and "lengthscale" in self.kinds:
             raise InputError(

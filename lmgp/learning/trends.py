@@ -11,7 +11,7 @@ from lmgp.errors import InputError
 from lmgp.learning.engine import Settings, learn_rows, most_of
 from lmgp.learning.heldout import Validation, mean_and_error
 from lmgp.learning.record import Learned
-from lmgp.neighbours.duplicates import steady_order, steady_sample
+from lmgp.neighbours.duplicates import merged_copies, steady_sample
 from lmgp.posteriors.exact import ExactPosterior, log_likelihood
 from lmgp.posteriors.trend import Trend, Trended
 from lmgp.utils.parallel import parallel_map
@@ -55,7 +55,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
     J. Chen and Z. Chen, *Extended Bayesian Information Criteria for Model Selection with Large Model Spaces*,
     Biometrika 95, 2008.
     """
-    columns = np.concatenate(list(places))
+    columns, rows = np.concatenate(list(places)), merged_copies(rows)
     some = rows.take(steady_sample(rows, SAMPLE))
     if len(some) < max(FEWEST, ROWS_OF_EACH * (len(columns) + 1)):
         return None
@@ -105,8 +105,7 @@ def trend_pays(rows: Rows, columns: Indices, without: Learned, beside: Learned, 
     scales : ndarray of shape (d,)
         The unit of each column, in which neighbourhoods are measured.
     """
-    rows = most_of(rows)
-    rows = rows.take(steady_order(rows))
+    rows = merged_copies(most_of(rows))
     some = rows.take(np.sort(sampling().permutation(len(rows))[:MOST_ROWS]))
     near = all(learned.kernel.can("metric") for learned in (without, beside))
     validation = Validation.of(rows, scales, sampling(0, 1), near)

@@ -9,6 +9,7 @@ that of the distribution that is compared or scored: to score targets that were 
 includes the noise.
 """
 
+from functools import cache
 from numbers import Real
 from typing import Any
 
@@ -22,6 +23,8 @@ from lmgp.errors import InputError
 
 # A t of 1e8 degrees of freedom has the score of a normal distribution, to eight digits.
 MANY_DEGREES = 1e8
+# Points of the Gauss-Legendre rule over quantiles.
+N_QUANTILES = 400
 
 # 1/3, 1/5, …, 1/33: the series of atanh in _log1p_excess. At |s| = 1/3 the first omitted term is below 1e-17.
 _ATANH_COEFFICIENTS = 1.0 / np.arange(3.0, 34.0, 2.0)
@@ -337,7 +340,8 @@ def _crps_of(distribution: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the score of a distribution at each target.
 
     Of a t with ν degrees of freedom and scale s, with z = (y − m)/s, it is
-    s [z (2F(z) − 1) + 2f(z) (ν + z²)/(ν − 1) − 2√ν B(1/2, ν − 1/2)/((ν − 1) B(1/2, ν/2)²)].
+    s [z (2F(z) − 1) + 2f(z) (ν + z²)/(ν − 1) − 2√ν B(1/2, ν − 1/2)/((ν − 1) B(1/2, ν/2)²)]. Of others without a method
+    `crps` it is twice the integral of the quantile loss.
 
     References
     ----------
@@ -347,14 +351,26 @@ def _crps_of(distribution: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
     family = getattr(getattr(distribution, "dist", None), "name", "")
     if family == "norm":
         return crps_rows(y, distribution.mean(), distribution.var())
-    if family != "t":
+    if hasattr(distribution, "crps"):
         return np.asarray(distribution.crps(y))
+    if family != "t":
+        errors = ((p, share, y - distribution.ppf(p)) for p, share in zip(*quantile_rule(), strict=True))
+        return np.asarray(2.0 * sum(share * np.maximum(p * error, (p - 1.0) * error) for p, share, error in errors))
     (degrees,), mean, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
     finite = np.minimum(degrees, MANY_DEGREES)
     z, standard = (y - mean) / scale, t(finite)
     betas = np.exp(special.betaln(0.5, finite - 0.5) - 2.0 * special.betaln(0.5, 0.5 * finite))
     of_density = standard.pdf(z) * (finite + np.square(z)) - np.sqrt(finite) * betas
     return np.asarray(scale * (z * (2.0 * standard.cdf(z) - 1.0) + 2.0 * of_density / (finite - 1.0)))
+
+
+@cache
+def quantile_rule() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return probabilities, and the share of each in the integral of a function of them from 0 to 1."""
+    points, shares = np.polynomial.legendre.leggauss(N_QUANTILES)
+    # p = t²(3 − 2t): points are dense where quantiles are steep.
+    unit = 0.5 * (points + 1.0)
+    return unit**2 * (3.0 - 2.0 * unit), 0.5 * shares * 6.0 * unit * (1.0 - unit)
 
 
 def _log1p_excess(variance_p: NDArray[np.float64], variance_q: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from matplotlib.font_manager import fontManager
 from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
+from pandas import DataFrame
 from sklearn.utils.validation import check_array
 
 from lmgp.columns.dates import Dates
@@ -27,7 +28,7 @@ from lmgp.errors import InputError
 from lmgp.grids import check_model, predicted, with_names
 from lmgp.io.geometry import has_geometry, without_geometry
 from lmgp.metrics.scorers import end_of
-from lmgp.utils.columns import label
+from lmgp.utils.columns import label, pandas_frame
 from lmgp.utils.dates import EPOCH, days_since, times_after
 
 AxesArray = NDArray[Any]  # of Axes
@@ -162,15 +163,17 @@ def as_numbers(model: Any, X: Any) -> tuple[Any, list[int]]:
     dates : list of int
         The columns of dates.
     """
-    columns = columns_of(model)
-    table = columns.table(X) if columns is not None else without_geometry(X)[0] if has_geometry(X) else X
-    dates = {} if columns is None else {j: one for (j, *_), one, _ in columns.parts if isinstance(one, Dates)}
-    if dates and hasattr(table, "iloc"):
-        table = table.copy()
+    columns, X = columns_of(model), pandas_frame(X)
+    if columns is None:
+        return without_geometry(X)[0] if has_geometry(X) else X, []
+    table = columns.table(X)
+    dates = {j: one for (j, *_), one, _ in columns.parts if isinstance(one, Dates)}
+    if dates:
+        table = table.copy() if hasattr(table, "iloc") else DataFrame(table, columns=columns.names)
         for j, one in dates.items():
             days = one.read(table.iloc[:, j], label(table, "X", j))
             table.isetitem(j, days_since(EPOCH, np.datetime64(one.first)) + days)
-    return table, list(dates) if hasattr(table, "iloc") else []
+    return table, list(dates)
 
 
 def show_dates(axis: Axis) -> None:
@@ -211,7 +214,7 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
         raise InputError(f"{what} needs rows X of shape (n, {n_columns}), whose extent it shows. {error}") from error
     if rows.shape[1] != n_columns:
         raise InputError(f"{what} is of {columns}; X has shape {rows.shape}.")
-    table: Any = X
+    table: Any = pandas_frame(X)
     if np.ndim(model.predict(with_names(model, table[:1]))) > 1:
         raise InputError(f"{what} is of one target; the model has several. Fit a model to the one that it is to show.")
     return rows

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lmgp.data import Floats, Indices, Noise, Rows
+from lmgp.data import Floats, Indices, Noise, Rows, TargetSums
 from lmgp.errors import InputError, NoEstimateError
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.joint import near_covariance, near_samples
@@ -27,11 +27,14 @@ class Posterior(ABC):
     noise : Noise
     n_rows : int
         The number n of training rows.
+    targets : TargetSums or None
+        Those that it is made of; None of a posterior that is made of rows.
     """
 
     kernel: Kernel
     noise: Noise
     n_rows: int
+    targets: TargetSums | None = None
     _rows: Rows
 
     @abstractmethod

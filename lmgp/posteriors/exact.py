@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.kernels.base import Kernel
@@ -181,6 +182,10 @@ class ExactPosterior(Posterior):
         diagonal = np.maximum(diagonal, LEAST / noise)
         means = self._rows.Y[index] - self.coefficients[index] / diagonal[:, None]
         return means, np.maximum(1.0 / diagonal - noise, 0.0)
+
+    def without_each(self, rows: Rows) -> tuple[Floats, Floats]:  # noqa: D102
+        mine, wanted = (np.column_stack((r.X, r.Y, self.noise.of_weighted_rows(r))) for r in (self._rows, rows))
+        return self.leave_one_out(KDTree(mine).query(wanted)[1])
 
     def with_weights(self, weights: Floats, noise: Noise) -> Self:
         """Return the posterior of the same rows with other weights and another noise."""

@@ -241,13 +241,12 @@ class LocalPosterior(Posterior):
         means, variances = np.empty(rows.Y.shape), np.empty(len(rows))
 
         def predict(posterior: Solved, centroid: Floats, part: Indices) -> None:
-            members = rows.take(part)
-            means[part], variances[part] = posterior.without_each(members)
-            # A row out of reach of its centroid makes no part of the prediction.
-            outside = np.square(self.kernel.in_lengthscales(members.X - centroid)).sum(axis=1) > self.reach**2
-            if outside.any():
-                means[part[outside]], of_outside = posterior.predict(members.X[outside])
-                variances[part[outside]] = of_outside
+            within = np.square(self.kernel.in_lengthscales(rows.X[part] - centroid)).sum(axis=1) <= self.reach**2
+            members, others = part[within], part[~within]  # which make no part of the prediction
+            if len(members):
+                means[members], variances[members] = posterior.without_each(rows.take(members))
+            if len(others):
+                means[others], variances[others] = posterior.distribution(rows.X[others])
 
         self._each(rows.X, predict)
         return means, variances

@@ -320,7 +320,7 @@ class SpectralPosterior(Posterior):
         settled: bool = False,
     ) -> None:
         self.plan, self.statistics, self._rows, self.n_rows = statistics.plan, statistics, rows, n_rows
-        self.kernel, self.noise = self.plan.kernel, self.plan.noise
+        self.kernel, self.noise, self.targets = self.plan.kernel, self.plan.noise, statistics.targets
         self._n_trend = self.plan.n_trend if len(statistics.cross) > self.plan.n_trend else 0
         squares = statistics.targets.products.diagonal()
         enough = self._enough(squares, self._n_trend)
@@ -465,6 +465,7 @@ class SpectralPosterior(Posterior):
         vars(other).update(
             {name: value for name, value in vars(self).items() if name != "_coefficients"},
             statistics=self.statistics.combined(combination),
+            targets=self.statistics.targets.combined(combination),
             _rows=self._rows.with_targets(self._rows.Y @ combination),
             _n_trend=p if trend_stays else 0,
             _solution=Solution(vectors, remaining, self._solution.n_iterations),

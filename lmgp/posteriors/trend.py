@@ -10,6 +10,7 @@ import numpy as np
 from lmgp.data import Floats, Indices, Rows, column_deviations
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
+from lmgp.neighbours.duplicates import steady_sample
 from lmgp.posteriors.base import LEAST, Posterior
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.joint import normal_draws
@@ -22,8 +23,9 @@ CONSTANT = 1e-12
 # A direction is missing where the standardised columns spread by less than this share of their largest spread.
 COLLINEAR = 1e-7
 # Sums of squares of the columns do not determine a direction in which they have less than this share of their largest:
-# rounding. As along a missing one, the trend does not change along it.
-UNDETERMINED = 1e-10
+# rounding. As along a missing one, the trend does not change along it. HᵀC⁻¹H may have far less in a direction that the
+# kernel explains than in another: what is below the second share of its largest is rounding.
+UNDETERMINED, UNTOLD = 1e-10, 1e-14
 # A trend explains the targets where its largest residual is below this share of its largest value.
 EXPLAINED = 1e-10
 
@@ -265,7 +267,10 @@ class Trended(Posterior):
         self.trend, self._t = trend, len(products) - trend.n_columns
         t = self._t
         normal = 0.5 * (products[t:, t:] + products[t:, t:].T)
-        inverse = np.linalg.pinv(normal, UNDETERMINED, hermitian=True)
+        squares = np.eye(trend.n_columns) if posterior.targets is None else posterior.targets.products[t:, t:]
+        values, axes = np.linalg.eigh(squares)
+        told = axes[:, values > UNDETERMINED * values[-1]]
+        inverse = told @ np.linalg.pinv(told.T @ normal @ told, UNTOLD, hermitian=True) @ told.T
         self.coefficients_covariance = np.asarray(inverse, dtype=np.float64)
         self.coefficients: Floats = self.coefficients_covariance @ products[t:, :t]
         residual = np.eye(len(products))
@@ -416,8 +421,7 @@ def trended(
         if max_memory_gib is not None:
             # Never fewer than determine it: that they do not fit is said then.
             most = max(min(most, max_rows_within(max_memory_gib)), trend.n_columns + 1)
-        n = len(rows)
-        sample = rows if n <= most else rows.take(np.random.default_rng(0).choice(n, most, replace=False))
+        sample = rows.take(steady_sample(rows.with_targets(rows.Y[:, : -trend.n_columns]), most))
         products = ExactPosterior(posterior.kernel, sample, posterior.noise, max_memory_gib).products()
     return Trended(posterior, trend, products)
 

@@ -55,7 +55,7 @@ class LocalVariance:
         In up to three columns; their targets do not matter.
     noise : Noise
     tolerance : float
-        KL a row, in nats.
+        KL a row, in nats. By Taylor features, the smaller the noise is, the farther it may be missed.
     rng : numpy.random.Generator
     max_memory_gib : float, optional
     """

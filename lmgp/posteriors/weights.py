@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from lmgp.data import Floats, Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, TargetSums, as_tensor
 from lmgp.errors import NoEstimateError
 from lmgp.features.adapter import TransformerFeatures, make_feature_map
 from lmgp.features.base import KernelMap
@@ -75,6 +75,7 @@ class WeightPosterior(Posterior):
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 2.
     """
 
+    targets: TargetSums
     rounding_divergence: float = 0.0
 
     def __init__(

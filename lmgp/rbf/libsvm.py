@@ -184,11 +184,12 @@ class _LibsvmText:
             raise InputError(
                 f"n_features must be at least {largest}, the largest index in {self.path}; got {n_features}."
             )
+        width = n_features or largest
         check_memory(
-            8.0 * n_sv * largest,
-            f"The {n_sv:,} support vectors of {self.path} with {largest:,} columns",
-            "Is the largest index right?",
+            8.0 * n_sv * width,
+            f"The {n_sv:,} support vectors of {self.path} with {width:,} columns",
+            "Is the largest index right, and n_features?",
         )
-        vectors = np.zeros((n_sv, n_features or largest))
+        vectors = np.zeros((n_sv, width))
         vectors[rows, columns] = entries
         return dual, vectors

@@ -69,7 +69,7 @@ def make_source(strategy: str, kernel: Any, features: Any, X: Any, rng: np.rando
     Raises
     ------
     InputError
-        If the kernel has no finite feature map, or there is no default map for it.
+        If the kernel has no finite feature map, there is no default map for it, or all features of all rows are zero.
     """
     if strategy.startswith("kernel"):
         return kernel
@@ -87,7 +87,15 @@ def make_source(strategy: str, kernel: Any, features: Any, X: Any, rng: np.rando
             f"{features!r} has no kernel of its own and would get {kernel!r}, which is no kernel of this package. Give "
             "the map a kernel, or leave the model's out."
         )
-    return fill_kernels(seeded_clone(features, rng), kernel).fit(X)
+    features = fill_kernels(seeded_clone(features, rng), kernel).fit(X)
+    make = feature_rows(features, X)
+    parts = chunks(X.shape[0], make(slice(0, 1)).shape[1])
+    if all(abs(make(part)).max() == 0.0 for part in parts):
+        raise InputError(
+            f"All features of all rows are zero: {type(features).__name__} approximates its kernel near the origin, "
+            "and all rows are far from it. Subtract the mean of X."
+        )
+    return features
 
 
 class KernelFunctions:
@@ -255,8 +263,13 @@ def kernel_rows(kernel: Callable[..., Any], X: Floats, Z: Floats) -> RowMaker:
     -------
     callable
     """
-    section = kernel.sections(Z) if isinstance(kernel, Kernel) else lambda rows: kernel(rows, Z)
-    return lambda part: _rows(section(X[part]), kernel, len(X[part]), len(Z))
+    section: Any = kernel.sections(Z) if isinstance(kernel, Kernel) else lambda rows: kernel(rows, Z)
+
+    def make(part: slice) -> Any:
+        made = section(X[part])
+        return _rows(made.toarray() if issparse(made) else made, kernel, len(X[part]), len(Z))
+
+    return make
 
 
 def _all_rows(strategy: str, make: RowMaker, n: int, width: int, max_memory_gib: float) -> Any:

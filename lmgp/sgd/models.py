@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from lmgp.data import Floats, RandomState, generator, spawn, validated, validated_pair
 from lmgp.errors import InputError, NumericalError
+from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.sgd.functions import STRATEGIES, KernelFunctions, Strategy, make_source, outputs
 from lmgp.utils.fitted import Fitted, forget, unchanged_on_failure
@@ -131,6 +132,8 @@ class KernelSGD(Fitted, BaseEstimator, ABC):
         # Rows have been checked: what is called at every step need not do so again.
         with config_context(assume_finite=True), np.errstate(all="ignore"):
             kernel = GaussianKernel() if self.kernel is None else clone(self.kernel, safe=False)
+            if isinstance(kernel, Kernel):
+                kernel = kernel.with_indices(getattr(self, "feature_names_in_", None), rows.shape[1])
             source = make_source(self.strategy, kernel, self.features, rows, drawing)
             f = KernelFunctions(self.strategy, source, rows, Y.shape[1], self.max_memory_gib)
             self._descend(f, Y, ordering)

@@ -275,16 +275,16 @@ def _instead(kind: str, column: Any, code: str) -> str:
 def _converted(column: Any, table: Any, name: str, j: int) -> NDArray[np.float64]:
     """Return a column as floats, with NaN where a value is missing."""
     values = np.asarray(column)
-    try:
+    if values.dtype.kind in NUMBERS:
         return values.astype(np.float64)
-    except (TypeError, ValueError):
-        pass
     numbers, blank = np.full(len(values), np.nan), column.isna().to_numpy()
     for i, value in enumerate(values):
         if blank[i] or (isinstance(value, str) and not value.strip()):
             continue
         try:
-            numbers[i] = float(str(value) if isinstance(value, str) else value)
+            if isinstance(value, str) and not reads_as_number(value):
+                raise ValueError(f"could not convert string to float: {str(value)!r}")
+            numbers[i] = float(value)
         except (TypeError, ValueError) as error:
             which = _listed([label(table, name, j)])
             cure = _numbers_instead(values, name if table.ndim == 1 and name == "y" else "", _code(table, name, j))
@@ -312,7 +312,10 @@ def _numbers_instead(values: NDArray[Any], name: str, code: str) -> str:
     if len(others) == 1 and 2 * sum(map(reads_as_number, map(str, values))) > len(values):
         missing = f', or make it one by pd.to_numeric({code}, errors="coerce")' if code.startswith("df") else ""
         return f"If {others[0]!r} stands for a missing value, read the file with na_values={others!r}{missing}."
-    return "Encode it as numbers (sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out."
+    return (
+        "Encode it as numbers (sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out. To "
+        "GPRegressor, say that it has categories: columns={...: 'category'}."
+    )
 
 
 def reads_as_number(text: str) -> bool:

@@ -141,15 +141,16 @@ def _plain(value: Any) -> Any:
             value = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
             return tuple(map(_plain, value))
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, np.ndarray):
         value = value.astype(np.float64) if value.dtype.kind in "iuf" else value
         return value.item() if value.size == 1 else np.ascontiguousarray(value)
     if isinstance(value, BaseEstimator):
-        parameters = {name: _plain(one) for name, one in value.get_params(deep=False).items()}
-        learned = {name: _plain(one) for name, one in vars(value).items() if name.endswith("_")}  # of other libraries
-        return type(value).__qualname__, parameters, _plain(vars(value).get("_fitted", learned))
+        learned = {name: one for name, one in vars(value).items() if name.endswith("_")}  # of other libraries
+        parameters, fitted = value.get_params(deep=False), vars(value).get("_fitted", learned)
+        return type(value).__qualname__, _plain(parameters), _plain(fitted)
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__qualname__, {
-            one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.compare
-        }
+        compared = {one.name: getattr(value, one.name) for one in fields(value) if one.compare}
+        return type(value).__qualname__, _plain(compared)
     return value

@@ -17,6 +17,8 @@ import pytest
 import rasterio
 import xarray
 from scipy.stats import lognorm, norm
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 
 import lmgp
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, MaternKernel, TaylorFeatures
@@ -383,6 +385,7 @@ def test_a_model_without_names_takes_columns_by_their_places(folder: Path, capsy
             "their order, such as --columns lon lat;",
         ),
         (["score", "model.lmgp", "test.csv"], "does not say which column it predicts; name it (--target)"),
+        (["predict", "model.lmgp", "test.csv", "--columns", "lat", "lat"], "has 1 inputs, lat; the model was fitted"),
     ):
         assert main(arguments) == 2
         assert told in capsys.readouterr().err
@@ -564,6 +567,8 @@ def test_dates_and_categories_are_axes_of_a_grid(tmp_path: Path, monkeypatch: py
     hours = ["--grid", "when=2020-01-03T06:00:2020-01-04T06:00:25", "town=Ulm"]
     assert main(["predict", "model.lmgp", *hours, "--out", "out.csv"]) == 0
     when = pd.to_datetime(pd.read_csv("out.csv")["when"])
+    assert main(["predict", "model.lmgp", "--grid", "when=2020-01-03", "town=Ulm:Ost", "--out", "new.csv"]) == 0
+    assert pd.read_csv("new.csv")["town"].tolist() == ["Ulm:Ost"]
     assert when.tolist() == pd.date_range("2020-01-03T06:00", periods=25, freq="h").tolist()
 
 
@@ -658,6 +663,54 @@ def test_codes_keep_their_zeros(folder: Path) -> None:
     np.testing.assert_allclose(
         of_grid["mean"], model.predict(pd.DataFrame({"zip": ["01234"], "size": [0.0]})), rtol=1e-5
     )
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_codes_and_seasons_are_categories_where_this_is_said(
+    ending: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"zip": rng.choice([7, 12, 30], 90), "season": rng.choice(["2005-06", "2013-14"], 90)})
+    table["price"] = 3.0 * (table["zip"] == 12) + (table["season"] == "2005-06") + 0.1 * rng.normal(size=90)
+    table.to_csv("t.csv", index=False) if ending == "csv" else table.to_parquet("t.parquet", index=False)
+    assert main(["fit", f"t.{ending}", *FIT, "--category", "zip", "--category", "season", "--out", "model.lmgp"]) == 0
+    assert re.search(r"zip +3 categories\n +season +2 categories", capsys.readouterr().out)
+    inputs = table[["zip", "season"]]
+    expected = GPRegressor(
+        kernel="matern32", noise="normal", columns={"zip": "category", "season": "category"}, random_state=0
+    ).fit(inputs, table["price"])
+    np.testing.assert_allclose(predicted(f"t.{ending}", "--latent")["mean"], expected.predict(inputs), rtol=1e-9)
+    assert main(["fit", f"t.{ending}", *FIT, "--category", "zap", "--out", "no.lmgp"]) == 2
+    assert "X has no column 'zap', did you mean 'zip'" in capsys.readouterr().err
+    inputs.assign(zip=["7", "x"] * 45, price=1.0).to_csv("codes.csv", index=False)
+    assert main(["fit", "codes.csv", *FIT, "--out", "no.lmgp"]) == 2
+    assert "(--category of lmgp fit)" in capsys.readouterr().err
+
+
+def test_days_that_a_model_takes_as_numbers_may_be_either(folder: Path) -> None:
+    days = pd.DataFrame({"day": np.arange(18262.0, 18322.0)})
+    given: Any = {"kernel": "gaussian", "noise": "normal", "columns": {"day": "date"}}
+    model = GPRegressor(**given).fit(days, np.sin(np.arange(60.0) / 9.0))
+    model.save("model.lmgp")
+    days.to_csv("days.csv", index=False)
+    pd.DataFrame({"day": pd.date_range("2020-01-01", periods=60)}).to_csv("dates.csv", index=False)
+    for name in ("days.csv", "dates.csv"):
+        np.testing.assert_allclose(predicted(name, "--latent")["mean"], model.predict(days), atol=1e-9)
+
+
+def test_a_pipeline_takes_the_columns_of_the_table(folder: Path) -> None:
+    table = frame().assign(price=np.exp(frame()["price"]))
+    regressor = GPRegressor(kernel="gaussian", noise="normal", columns={2: "asinh"})
+    model = lmgp.TransformedTargetGPRegressor(make_pipeline(PolynomialFeatures(2, include_bias=False), regressor))
+    model.fit(table[["lon", "lat"]], table["price"]).save("model.lmgp")
+    np.testing.assert_allclose(predicted("train.csv")["mean"], model.predict(table[["lon", "lat"]]), rtol=1e-9)
+
+
+def test_columns_named_x_and_y_beside_points_in_degrees_are_no_points(folder: Path) -> None:
+    wells = frame().rename(columns={"lon": "x", "lat": "y"})
+    geopandas.GeoDataFrame(wells, geometry=geopandas.points_from_xy(wells["x"], wells["y"], crs=4326)).to_file("w.gpkg")
+    assert main(["fit", "w.gpkg", *FIT, "--columns", "x", "y", "--out", "model.lmgp"]) == 0
+    assert lmgp.load("model.lmgp").columns_ is None
 
 
 def test_points_are_those_of_a_projected_model_that_has_degrees_beside_them(folder: Path) -> None:

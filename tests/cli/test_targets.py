@@ -117,6 +117,35 @@ def test_targets_without_names_are_named_in_their_order(folder: Path, capsys: An
     assert "no column is named '0'" in capsys.readouterr().err
 
 
+def test_targets_are_scored_in_any_order(folder: Path, capsys: Any) -> None:
+    assert main(["fit", "train.csv", *FIT, "--out", "model.lmgp"]) == 0
+    capsys.readouterr()
+    told = []
+    for names in (TARGETS, TARGETS[::-1]):
+        assert main(["score", "model.lmgp", "test.csv", "--target", names[0], "--target", names[1]]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+
+
+def test_logarithms_of_targets_take_dates_and_text(folder: Path) -> None:
+    train = with_rent().assign(day=pd.date_range("2020-01-01", periods=60).astype(str), town=["Ulm", "Bonn"] * 30)
+    train["price"] = np.exp(train["price"])
+    train.to_csv("more.csv", index=False)
+    assert main(["fit", "more.csv", *FIT, "--log", "--hyperparameters", "each", "--out", "model.lmgp"]) == 0
+    expected = lmgp.load("model.lmgp").predict(train[[*INPUTS, "day", "town"]])
+    np.testing.assert_allclose(predicted("more.csv")[["price_mean", "rent_mean"]], expected, rtol=1e-9)
+
+
+def test_leave_one_out_of_targets_with_gaps(folder: Path, capsys: Any) -> None:
+    train = with_rent()
+    train.loc[3, "rent"] = np.nan
+    model = MultiTargetGPRegressor(ExactGPRegressor(**GIVEN)).fit(train[INPUTS], train[TARGETS])
+    model.save("model.lmgp")
+    assert main(["score", "model.lmgp", "--leave-one-out"]) == 0
+    found = table_of(capsys.readouterr().out)
+    np.testing.assert_allclose(found["NLPD"], [one.nlpd for one in model.loo_], rtol=1e-5)
+
+
 def test_info_has_each_target(folder: Path, capsys: Any) -> None:
     assert main(["fit", "train.csv", *FIT, "--out", "model.lmgp"]) == 0
     capsys.readouterr()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lmgp import FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor, NearestNeighborsGPRegressor
+from lmgp.data import check_rows
 from lmgp.errors import InputError, LmgpError
 from tests.conftest import CLASSES, GIVEN, changed, every_class
 from tests.conftest import draw_normal as draw
@@ -129,9 +130,17 @@ def test_weights_and_noise_variances(regressor: type, argument: str, values: np.
 def test_one_weight_for_all_rows(regressor: type) -> None:
     # scikit-learn's convention for sample_weight.
     X, y = draw()
-    model = regressor(**GIVEN, random_state=0).fit(X, y, sample_weight=2.0)
     expected = regressor(**GIVEN, random_state=0).fit(X, y, sample_weight=np.full(40, 2.0))
-    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    for weight in (2.0, np.array(2.0)):
+        model = regressor(**GIVEN, random_state=0).fit(X, y, sample_weight=weight)
+        np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+
+
+def test_rows_of_weight_zero_need_no_noise_variance() -> None:
+    X, y = draw()
+    weights = changed(np.ones(40), 0.0)
+    rows = check_rows(X, y, weights, weights)
+    np.testing.assert_array_equal(rows.noise_variances, np.ones(39))
 
 
 def test_errors_of_the_package_are_value_errors() -> None:

@@ -24,6 +24,7 @@ from lmgp import (
     predict_grid,
 )
 from lmgp.distributions.noise import NOISES
+from lmgp.distributions.targets import TargetDistributions
 from lmgp.errors import InputError
 from lmgp.estimators import MultiTargetGPRegressor
 from lmgp.metrics import coverage, crps, nlpd, nlpd_scorer
@@ -163,8 +164,23 @@ def test_several_targets_have_distributions_of_their_own() -> None:
         np.testing.assert_allclose(np.stack(intervals)[..., j], expected_ends, rtol=1e-10)
     each = [nlpd(y[:, j], distribution.of_targets[j]) for j in range(2)]
     assert nlpd_scorer(model, T, y) == pytest.approx(-np.mean(each), rel=1e-12)
-    draws = np.stack([distribution.rvs(seed) for seed in range(2000)])
+    draws = distribution.rvs((2000, 15, 2), random_state=0)
     np.testing.assert_allclose((draws < distribution.ppf(0.3)).mean(axis=0), 0.3, atol=0.05)
+
+
+def test_several_targets_take_and_return_what_frozen_distributions_of_scipy_do() -> None:
+    means, scales = RNG.normal(size=(4, 2)), np.ones((4, 2))
+    several = TargetDistributions((stats.norm(means[:, 0], 1.0), stats.t(3.0, means[:, 1])))
+    normal = TargetDistributions(tuple(stats.norm(mean, 1.0) for mean in means.T))
+    q = np.array([0.1, 0.5, 0.9])[:, None, None]
+    np.testing.assert_allclose(normal.ppf(q), stats.norm(means, scales).ppf(q), rtol=1e-12)
+    assert several.rvs().shape == several.rvs(random_state=np.random.RandomState(0)).shape == (4, 2)
+    assert several.rvs((3, 4, 2), 0).shape == (3, 4, 2)
+    with pytest.raises(ValueError, match="shape mismatch"):
+        several.rvs(5)
+    y = RNG.normal(size=(4, 2))
+    np.testing.assert_array_equal(several.crps(y.tolist()), several.crps(y))
+    np.testing.assert_array_equal(several.crps(0.5), several.crps(np.full((4, 2), 0.5)))
 
 
 def test_moments_of_a_logarithm_are_those_of_its_normal_distribution() -> None:

@@ -216,6 +216,14 @@ def test_conformal_widths_are_ranks() -> None:
         ObservationNoise().conformal_width(0.5)
 
 
+def test_a_row_that_counts_has_as_many_ranks() -> None:
+    errors, counts = np.random.default_rng(0).normal(size=50), np.where(np.arange(50) % 2, 9.0, 1.0)
+    noise, _ = ObservationNoise.fitted("student", rows_of(errors * counts, weights=counts))
+    repeated = np.repeat(np.abs(errors * counts), counts.astype(int)) / noise.student.scale
+    assert len(noise.distances) == 50
+    np.testing.assert_allclose(noise.distances, np.sort(repeated)[4::5], rtol=1e-9)  # of 250
+
+
 def test_a_normal_target_beside_a_student_has_draws_and_the_density_of_a_normal_one() -> None:
     both = distribution(np.array([np.inf, 3.0]), np.ones((4, 2)), np.full((4, 2), 2.0))
     assert np.all(np.isfinite(both.rvs(random_state=0)))

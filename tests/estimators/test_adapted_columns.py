@@ -284,3 +284,12 @@ def test_rows_of_computed_columns_are_found_again_one_by_one(columns: dict[str, 
         model.forget(X[i : i + 1], y[i : i + 1])
     with pytest.raises(InputError, match="is not, or not as often"):
         model.forget(X[:1], y[:1])
+
+
+def test_noise_variances_are_in_the_unit_of_the_target() -> None:
+    days, rng = np.arange(300.0), np.random.default_rng(0)
+    y = np.sin(2.0 * np.pi * days / 30.4) + 0.2 * rng.normal(size=300)
+    X = pd.DataFrame({"day": pd.Timestamp("2020-01-01") + pd.to_timedelta(days, "D")})
+    models = [GPRegressor(**LEARNED).fit(X, c * y, noise_variances=np.full(300, c**2 * 0.04)) for c in (1.0, 1e3)]
+    first, second = (model.columns_.kinds[0] for model in models)  # type: ignore[union-attr]
+    assert first.others == second.others != ()

@@ -223,3 +223,15 @@ class TestUnits:
             for model in [GPRegressor(kernel=["gaussian", "matern52"], methods=["exact"], random_state=0).fit(Z, y)]
         )
         assert found > without - 0.01 * len(y)
+
+
+def test_the_model_of_coordinates_prints() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=120), "place": rng.choice(list("abc"), 120), "z": rng.normal(size=120)})
+    X.loc[3, "z"] = np.nan
+    y = rng.normal(size=120) + X["x"]
+    model = GPRegressor(kernel="gaussian", noise="normal", trend=["x"], missing="impute", average=False).fit(X, y)
+    inner = model.model_
+    assert "kernel" in str(inner)
+    assert inner.importance_.shape == (inner.n_features_in_,)
+    assert inner.trend == model._fitted.trend.index.tolist()

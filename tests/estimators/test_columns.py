@@ -183,7 +183,7 @@ def grouped(n: int, n_levels: int, seed: int) -> tuple[np.ndarray, np.ndarray, n
 
 def test_effects_are_the_posterior_means_of_a_random_effects_model() -> None:
     codes, y, truth = grouped(400, 50, 0)
-    found = effects(y, codes, 50, np.arange(400))
+    found = effects(y, codes, 50, np.arange(400), np.ones(400))
     groups = pd.Series(y).groupby(codes)
     error = float(((y - groups.mean()[codes]) ** 2).sum() / 350)
     variance = found.deviations[-1] ** 2  # of a category without rows
@@ -197,12 +197,21 @@ def test_effects_are_the_posterior_means_of_a_random_effects_model() -> None:
     assert found.means[-1] == 0.0
 
 
+def test_effects_count_rows_by_their_weights() -> None:
+    codes, y, _ = grouped(400, 50, 0)
+    counts = np.random.default_rng(1).integers(1, 4, 400)
+    weighted = effects(y, codes, 50, np.arange(400), counts.astype(float))
+    copies = effects(np.repeat(y, counts), np.repeat(codes, counts), 50, np.arange(counts.sum()), np.ones(counts.sum()))
+    np.testing.assert_allclose(weighted.means, copies.means, rtol=1e-9)
+    np.testing.assert_allclose(weighted.deviations, copies.deviations, rtol=1e-9)
+
+
 def test_targets_that_their_categories_say_have_effects() -> None:
     """Sums of squares differ by rounding alone."""
     codes = np.arange(180) % 60
     for seed in range(20):
         y = np.round(np.random.default_rng(seed).normal(100.0, 20.0, 60), 2)[codes]
-        found = effects(y, codes, 60, np.arange(180))
+        found = effects(y, codes, 60, np.arange(180), np.ones(180))
         np.testing.assert_allclose(found.means[:60], (y - y.mean())[:60], atol=1e-9)
         assert np.isfinite(found.deviations).all()
 
@@ -213,7 +222,7 @@ def test_the_effect_of_a_training_row_does_not_know_its_target() -> None:
     y = noise + rng.normal(size=1000)[codes]
     changed = y.copy()
     changed[5] += 1e-3
-    before, after = (effects(of, codes, 1000, np.arange(3000)) for of in (y, changed))
+    before, after = (effects(of, codes, 1000, np.arange(3000), np.ones(3000)) for of in (y, changed))
     # Rows of the same category in other folds know it; it moves the row itself by the estimated variances alone.
     assert abs(after.of_rows[5, 0] - before.of_rows[5, 0]) < 1e-5
     assert after.means[codes[5]] - before.means[codes[5]] > 1e-4
@@ -397,7 +406,8 @@ def test_gaps_where_none_was_in_training_rows_are_told() -> None:
 
 BAD = {
     "All 60 values of column 'size' of X are missing: leave": lambda df: df.assign(size=np.nan),
-    "column 'color' of X has another category in each of 60 rows": lambda df: df.assign(
+    "column 'color' of X has another category in each of 60 rows: nothing can be learned from it. Leave the "
+    "column out, or, if these are dates, write them as 2020-01-31": lambda df: df.assign(
         color=[f"name {i}" for i in range(60)]
     ),
     "column 'sold' of X has no date in 1 of 60 rows": lambda df: df.assign(sold=df["sold"].mask(df.index == 2)),
@@ -493,6 +503,13 @@ def test_a_number_that_is_a_category_has_one_name() -> None:
     columns = read(pd.DataFrame({"c": [1.5, 2.0, 2.0]}), c="category")
     places = values(columns, pd.DataFrame({"c": ["1.50", "2", "02", "3"]}))
     np.testing.assert_array_equal(places[:, 0], [0.0, 1.0, -1.0, -1.0])
+
+
+def test_long_identifiers_are_categories_each() -> None:
+    numbers = [10**17 + 1, 10**17 + 2, 10**17 + 1]
+    columns = read(pd.DataFrame({"c": numbers}), c="category")
+    new = pd.DataFrame({"c": map(str, [*numbers, 10**17 + 3])})
+    np.testing.assert_array_equal(values(columns, new)[:, 0], [0.0, 1.0, 0.0, -1.0])
 
 
 def test_categories_of_numbers_are_the_same_in_a_column_of_another_type() -> None:

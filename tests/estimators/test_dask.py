@@ -298,3 +298,11 @@ def test_a_first_partition_of_one_row_is_not_enough_to_begin_with() -> None:
     uneven = (1, len(X) - 1)
     found = clone(model).fit(da.from_array(X, chunks=(uneven, 2)), da.from_array(y, chunks=(uneven,)))
     np.testing.assert_allclose(found.predict(T), clone(model).fit(X, y).predict(T), rtol=0, atol=1e-8)
+
+
+def test_predictions_of_one_target_with_an_axis_of_its_own() -> None:
+    X, y, T = drawn()
+    model = ExactGPRegressor(GaussianKernel(1.0), 0.1).fit(X, y[:, None])
+    mean, std = model.predict(blocks(T), return_std=True)
+    expected = np.column_stack(model.predict(T, return_std=True))
+    np.testing.assert_allclose(np.column_stack((mean.compute(), std.compute())), expected)

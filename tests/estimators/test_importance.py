@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.inspection import permutation_importance
 
 import lmgp
@@ -54,7 +55,7 @@ def test_it_is_that_of_dense_algebra(n: int, trend: Any) -> None:
     model = ExactGPRegressor(KERNEL, 0.05, trend=trend).fit(X, y)
     H = np.column_stack((np.ones(n), X)) if trend == "linear" else np.ones((n, 1))
     weights = np.append(model.trend_.intercept, model.trend_.coef) if trend == "linear" else np.array([model.center_])
-    drawn = np.random.default_rng(0).choice(n, min(n, 512), replace=False)
+    drawn = np.argsort(y - H @ weights)[np.random.default_rng(0).choice(n, min(n, 512), replace=False)]
     growth = []
     for held in np.array_split(drawn, {40: 5, 400: 5, 2600: 1}[n]):
         rest = np.delete(np.arange(n), held)
@@ -146,7 +147,7 @@ def test_what_a_stream_notes_is_not_that_of_rows_to_come() -> None:
 
 def test_several_targets_have_one_each() -> None:
     X, y = draw()
-    both = ExactGPRegressor(KERNEL, 0.05).fit(X, np.column_stack((y, -3.0 * y)))
+    both = ExactGPRegressor(KERNEL, 0.05).fit(X, np.column_stack((y, 3.0 * y)))
     alone = ExactGPRegressor(KERNEL, 0.05).fit(X, y).importance_
     assert both.importance_.shape == both.importance_error_.shape == (2, 2)
     np.testing.assert_allclose(both.importance_[0], alone, rtol=1e-9)
@@ -204,3 +205,13 @@ def test_a_constant_column_beside_many_categories_does_not_matter() -> None:
     model = GPRegressor(kernel="gaussian", noise="normal", random_state=0).fit(X, y)
     assert model.importance_[2] == 0.0
     assert model.importance_[0] > 0.5
+
+
+def test_it_is_the_same_of_rows_in_any_order_and_of_copies() -> None:
+    X, y = draw(60)
+    first = ExactGPRegressor(KERNEL, 0.05)
+    order = np.random.default_rng(1).permutation(60)
+    mixed = clone(first).fit(X[order], y[order]).importance_
+    np.testing.assert_allclose(mixed, first.fit(X, y).importance_, rtol=1e-9)
+    twice = clone(first).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2)).importance_
+    np.testing.assert_allclose(twice, clone(first).fit(X, y, sample_weight=np.full(60, 2)).importance_, rtol=1e-9)

@@ -144,6 +144,18 @@ def test_scores_and_the_table() -> None:
     assert f"{found.rmse:.4g}" in str(found)
 
 
+def test_scores_count_a_row_as_often_as_its_weight() -> None:
+    rng = np.random.default_rng(0)
+    X, weights = rng.uniform(0.0, 6.0, (60, 1)), np.tile([1.0, 4.0], 30)
+    y = np.sin(X[:, 0]) + 0.1 * weights * rng.normal(size=60)
+    loo = ExactGPRegressor(MaternKernel(1.0), 0.1).fit(X, y, sample_weight=weights).loo_
+    repeated = np.repeat(np.arange(60), weights.astype(int))
+    errors, distances = (loo.y - loo.mean)[repeated], np.abs(2.0 * loo.pit - 1.0)[repeated]
+    assert loo.rmse == pytest.approx(np.sqrt(np.mean(errors**2)))
+    assert loo.nlpd == pytest.approx(-np.mean(loo.distribution.logpdf(loo.y)[repeated]))
+    assert loo.coverage(0.8) == pytest.approx(np.mean(distances <= 0.8))
+
+
 def test_it_is_computed_once_and_again_after_another_fit() -> None:
     X, y, _ = rows()
     model = make("localized_taylor").fit(X, y)

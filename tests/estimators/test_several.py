@@ -321,11 +321,11 @@ def test_all_targets_are_calibrated_or_none() -> None:
     rows, y = rng.uniform(0.0, 4.0, (50, 2)), np.exp(3.0 * rng.standard_normal((50, T)))
     each = MultiTargetGPRegressor(TransformedTargetGPRegressor(ExactGPRegressor(**GAUSSIAN))).fit(X, np.exp(Y))
     before = each.predict_interval(NEW)
-    signed, missing = y.copy(), y.copy()
-    signed[7, 2], missing[7, 1] = -1.0, np.nan
+    signed, infinite = y.copy(), y.copy()
+    signed[7, 2], infinite[7, 1] = -1.0, np.inf
     for bad, told in (
         (signed, r"Target '2': .*needs targets that are positive; got -1 in row 7"),
-        (missing, "NaN"),
+        (infinite, "infin"),
         (y[:, :2], "The model has 3 targets; got y with 2"),
         (y[:, 0], "one column a target"),
     ):
@@ -371,20 +371,25 @@ def test_what_is_saved_predicts_the_same(name: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("kind", ["array", "frame"])
-def test_rows_have_no_part_in_the_fit_to_a_target_that_they_lack(kind: str) -> None:
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, list, lambda y: y.astype(object)])
+def test_rows_have_no_part_in_the_fit_to_a_target_that_they_lack(kind: Any) -> None:
     y, rng = Y.copy(), np.random.default_rng(0)
     y[rng.random(Y.shape) < 0.2] = np.nan
     weights, noises = rng.uniform(0.5, 2.0, N), rng.uniform(0.01, 0.1, Y.shape)
-    targets = pd.DataFrame(y, columns=["a", "b", "c"]) if kind == "frame" else y
-    each = MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, targets, weights, noises)
+    each = MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, kind(y), weights, noises)
+    each.calibrate(X, kind(y), weights, noises)
     for j in range(T):
         has = ~np.isnan(y[:, j])
-        alone = ExactGPRegressor(**GAUSSIAN).fit(X[has], y[has, j], weights[has], noises[has, j])
+        given = X[has], y[has, j], weights[has], noises[has, j]
+        alone = ExactGPRegressor(**GAUSSIAN).fit(*given).calibrate(*given)
         np.testing.assert_array_equal(each.predict(NEW)[:, j], alone.predict(NEW))
-    y[1:, 1] = np.nan
-    with pytest.raises(ValueError, match=r"Target '1'.*minimum of 2|minimum of 2"):
-        MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, y)
+        assert each.noise_[j].student == alone.noise_.student
+    for n_rows in (0, 1):
+        y[n_rows:, 1] = np.nan
+        with pytest.raises(InputError, match=r"Target '1'.*minimum of 2"):
+            MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, kind(y))
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[80, 79\]"):
+        each.fit(X, kind(y[1:]))
 
 
 def test_it_works_in_searches_and_pipelines() -> None:

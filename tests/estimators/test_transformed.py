@@ -11,7 +11,7 @@ from scipy.stats import lognorm
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, PowerTransformer, StandardScaler
 
 import lmgp
 from lmgp import (
@@ -62,6 +62,28 @@ def test_exceedance_of_a_log_normal_distribution(threshold: float) -> None:
     np.testing.assert_allclose(model().predict_exceedance(T, threshold), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("include_noise", [True, False])
+def test_a_threshold_is_one_number_or_one_a_row(include_noise: bool) -> None:
+    limits = np.linspace(-0.5, 2.5, len(T))
+    found = model().predict_exceedance(T, limits, include_noise)
+    for row, limit, of_row in zip(T, limits, found, strict=True):
+        expected = model().predict_exceedance([row], np.array(limit), include_noise)
+        np.testing.assert_allclose(of_row, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("transformer", ["log", PowerTransformer("box-cox")])
+@pytest.mark.parametrize("falling", [False, True])
+def test_rows_of_weight_zero_are_absent(transformer: Any, falling: bool) -> None:
+    weights = np.where(np.arange(60) % 3, 1.0, 0.0)
+    y, kept = np.where(weights, 1.0 / Y if falling else Y, -1.0), weights > 0.0
+    regressor = ExactGPRegressor(**GIVEN, noise="student")
+    found = TransformedTargetGPRegressor(regressor, transformer).fit(X, y, weights).calibrate(X, y, weights)
+    alone = TransformedTargetGPRegressor(regressor, transformer).fit(X[kept], y[kept]).calibrate(X[kept], y[kept])
+    np.testing.assert_allclose(found.predict_interval(T), alone.predict_interval(T), rtol=1e-9)
+    with pytest.raises(InputError, match=r"At least 2 rows of positive weight are needed"):
+        TransformedTargetGPRegressor(EXACT).fit(X, Y, np.zeros(60))
+
+
 @pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.4, 1.0, 2.5])
 def test_exceedance_of_the_expectation_is_that_of_a_log_normal_one(threshold: float) -> None:
     (mean, whole), (_, latent) = of_z(include_noise=True), of_z()
@@ -69,7 +91,7 @@ def test_exceedance_of_the_expectation_is_that_of_a_log_normal_one(threshold: fl
     np.testing.assert_allclose(model().predict_exceedance(T, threshold, include_noise=False), expected, rtol=1e-9)
     # The same by quadrature and bisection, of a transformer whose mean has no closed form.
     by_rule = model(FunctionTransformer(np.log, inverse_func=np.exp))
-    found = by_rule.predict_exceedance(T, max(threshold, 1e-9), include_noise=False)
+    found = by_rule.predict_exceedance(T, threshold, include_noise=False)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
 
 
@@ -308,8 +330,9 @@ def test_by_default_it_chooses_a_model() -> None:
         (lambda: model().predict_interval(T, 95), "level must be a number strictly between 0 and 1; got 95"),
         (lambda: model().predict_quantile(T, 1.0), r"quantile must be a number strictly between 0 and 1, .* got 1\.0"),
         (lambda: model().predict_quantile(T, []), "quantile must be"),
-        (lambda: model().predict_exceedance(T, np.nan), "threshold must be a finite number .* got nan"),
-        (lambda: model().predict_exceedance(T, "half"), "threshold must be a finite number .* got 'half'"),
+        (lambda: model().predict_exceedance(T, np.nan), "threshold must be a finite number, .* got nan"),
+        (lambda: model().predict_exceedance(T, "half"), "threshold must be a finite number, .* got 'half'"),
+        (lambda: model().predict_exceedance(T, [1.0]), r"one number, or one a row, .* got shape \(1,\)"),
         (lambda: model().predict_quantile(T, "half"), "got 'half'"),
         (lambda: nlpd_scorer(model(), X, Y[:-1]), r"the shapes y \(59,\), the mean of the distribution \(60,\)"),
         (lambda: nlpd_scorer(model(), X, -Y), "needs targets that are positive"),

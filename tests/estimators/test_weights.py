@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
 from lmgp.data import Rows
+from lmgp.learning.scoring import STEPS, Climb
 from lmgp.learning.space import MEDIAN_NOISE, PRIOR_DEVIATION
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 
@@ -37,11 +38,12 @@ def log_density(X: np.ndarray, y: np.ndarray, weights: np.ndarray, noise: float)
     return float(multivariate_normal(np.full(len(y), np.average(y, weights=weights)), covariance).logpdf(y))
 
 
-def test_the_learned_noise_is_the_likeliest_of_rows_that_count_once() -> None:
+def test_the_learned_noise_is_the_likeliest_of_rows_that_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Climb.go_on, "__defaults__", (STEPS, 1e-9))  # to more digits
     X, y, weights = draw(60)
 
     def loss(log: float) -> float:  # less the prior of the noise
-        off = (log - math.log(MEDIAN_NOISE * y.var())) / PRIOR_DEVIATION
+        off = (log - math.log(MEDIAN_NOISE * y.var() * weights.mean())) / PRIOR_DEVIATION
         return 0.5 * off**2 - log_density(X, y, weights, math.exp(log))
 
     best = minimize_scalar(loss, bounds=(-9.0, 0.0), method="bounded")
@@ -137,3 +139,13 @@ def test_errors_that_are_normal_for_their_weights_are_no_outliers(kernel: Any) -
     assert model.loo_.coverage(0.95) == pytest.approx(0.95, abs=0.03)
     densities = model.learning_.chosen.alone if isinstance(kernel, list) else model.loo_.distribution.logpdf(y).mean()
     assert densities > -0.7  # about −0.5; −3 if all rows had the noise of weight 1
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_weights_changes_the_noise_alone(unit: float) -> None:
+    X, y, w = draw(120)
+    weights, noisy = w / w.mean(), y + 0.4 * np.random.default_rng(1).normal(size=120)
+    for make in (ExactGPRegressor, GPRegressor, NearestNeighborsGPRegressor):
+        once, model = (make(kernel="matern52").fit(X, noisy, sample_weight=each) for each in (weights, unit * weights))
+        np.testing.assert_allclose(model.predict(NEW), once.predict(NEW), atol=1e-6)
+        assert model.noise_variance_ == pytest.approx(unit * once.noise_variance_, rel=1e-5)

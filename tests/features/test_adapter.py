@@ -18,9 +18,11 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, Splin
 from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
+    MaternKernel,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
+    RationalQuadraticKernel,
     TaylorFeatures,
 )
 from lmgp.errors import InputError, KernelWarning
@@ -393,3 +395,19 @@ class TestWhichKernel:
             for scale in (3.0, 0.6)
         ]
         np.testing.assert_allclose(found @ found.T, 2.5 * sum(one @ one.T for one in units), atol=1e-10)
+
+    @pytest.mark.parametrize(
+        ("own", "kernel"),
+        [
+            (MaternKernel(0.6), MaternKernel(0.6, 2.5, lengthscale_bounds=(0.1, 1.0))),
+            (GaussianKernel([0.6, 0.6]), GaussianKernel(0.6, 2.5)),
+        ],
+    )
+    def test_a_part_with_the_models_lengthscale_is_no_other(self, own: Any, kernel: Any) -> None:
+        features = make_pipeline(FunctionTransformer(), RandomFourierFeatures(16, kernel=own, random_state=0))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", KernelWarning)
+            make_feature_map(features, kernel, np.random.default_rng(0))
+        for other in (kernel.rescaled([2.0, 2.0]), RationalQuadraticKernel(0.6)):
+            with pytest.warns(KernelWarning, match="keeps its own kernel"):
+                make_feature_map(features, other, np.random.default_rng(0))

@@ -84,6 +84,35 @@ def test_other_marks_and_encodings(tmp_path: Path) -> None:
     assert data.feature_names == ("höhe",)
 
 
+@pytest.mark.parametrize(
+    ("decimal", "fields"), [(".", ["3,4", "2,5"]), (",", ["1.5", "2.5"]), (".", ["1,200", "1,300"])]
+)
+def test_numbers_with_other_marks_are_categories_where_this_is_said(
+    decimal: str, fields: list[str], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "d.csv", "size;y\n" + "".join(f"{field};1\n" for field in fields))
+    with pytest.raises(DatasetError, match=r"not numeric: 'size' \(line 2: "):
+        read_targets(path, ["y"], None, Dialect(";", decimal), kinds=Kinds({"y": "numbers"}))
+    kinds = Kinds({"size": "text", "y": "numbers"})
+    read_targets(path, ["y"], None, Dialect(";", decimal), kinds=kinds)
+    assert list(kinds.levels["size"]) == fields
+
+
+def test_types_of_arrow_are_kept(tmp_path: Path) -> None:
+    codes, times = ["01", "02", "01", "1"], [2**60 + 1, 0, 1, 2]
+    frame = pd.DataFrame({"code": pd.Categorical(codes), "time": times, "y": range(4)})
+    frame.to_parquet(tmp_path / "d.parquet")
+    frame.to_feather(tmp_path / "d.feather")
+    for name in ("d.parquet", "d.feather"):
+        kinds = Kinds({"y": "numbers"})
+        values, _, names = read_targets(tmp_path / name, ["y"], None, kinds=kinds)
+        assert kinds.frame(values[:, :2], names)["code"].tolist() == codes
+        np.testing.assert_array_equal(values[:, 1], np.array(times, dtype=np.float64))
+        kinds = Kinds({"time": "text", "y": "numbers"})
+        values, _, names = read_targets(tmp_path / name, ["y"], ["time"], kinds=kinds)
+        assert kinds.frame(values[:, :1], names)["time"].tolist() == list(map(str, times))
+
+
 def test_a_column_that_is_not_used_may_have_any_name(tmp_path: Path) -> None:
     path = write(tmp_path / "d.csv", ",a,b,b,y\n0,1,x,,3\n1,4,x,,6\n")
     np.testing.assert_array_equal(load_csv(path, "y", columns=["a"]).X, [[1], [4]])

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import lmgp
 from lmgp import (
@@ -16,10 +17,12 @@ from lmgp import (
     NearestNeighborsGPRegressor,
     NystroemFeatures,
     PeriodicKernel,
+    RandomFourierFeatures,
     ResidualGPRegressor,
     learn,
 )
 from lmgp.errors import InputError
+from lmgp.sgd import KernelSGDRegressor
 from tests.conftest import dense_gp
 
 N, NOISE = 90, 0.04
@@ -134,3 +137,19 @@ def test_files_have_them(tmp_path: Any) -> None:
     again = lmgp.load(tmp_path / "model.lmgp")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert again.kernel.left.left.columns == ["lon", "lat"]
+
+
+def test_without_a_regressor_names_are_those_of_the_data_frame() -> None:
+    X, y = table()
+    kernel = GaussianKernel(1.5).on("lon")
+    for features in (RandomFourierFeatures(8, random_state=0), NystroemFeatures(8, random_state=0)):
+        named = clone(features).set_params(kernel=kernel).fit(X)
+        indexed = clone(features).set_params(kernel=GaussianKernel(1.5).on(3)).fit(X)
+        assert named.kernel.columns == "lon"
+        np.testing.assert_array_equal(named.transform(X), indexed.transform(X))
+    for strategy in ("kernel", "approximate"):
+        named, indexed = (
+            KernelSGDRegressor(GaussianKernel(1.5).on(column), strategy=strategy, random_state=0).fit(X, y)
+            for column in ("lon", 3)
+        )
+        np.testing.assert_array_equal(named.predict(X), indexed.predict(X))

@@ -215,3 +215,7 @@ def test_a_matrix_that_is_only_rounded_to_indefinite_is_taken() -> None:
     assert np.linalg.eigvalsh(gram)[0] < 0.0
     rows = np.eye(30)
     np.testing.assert_array_equal(LinearKernel(gram)(rows), gram)
+
+
+def test_the_spectral_density_of_nothing_is_zero_at_each_frequency() -> None:
+    assert ((0.0 * GAUSSIAN) * GAUSSIAN).spectral_density(X).tolist() == [0.0] * 9

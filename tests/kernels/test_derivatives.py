@@ -203,3 +203,19 @@ def test_a_subclass_with_another_correlation_has_no_closed_form_of_its_parent() 
         assert not Halved().can(capability)
     with pytest.raises(InputError, match="spectral density"):
         Halved().spectral_density([[1.0]])
+
+
+class Warped(GaussianKernel):
+    """The Gaussian kernel of logarithms."""
+
+    def covariance(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        return super().covariance(torch.log(X), torch.log(Z), values)
+
+
+def test_a_subclass_with_another_covariance_is_learned_by_it() -> None:
+    X = np.exp(np.random.default_rng(0).uniform(-3.0, 3.0, (60, 1)))
+    y = np.sin(3.0 * np.log(X[:, 0])) + 0.1 * np.random.default_rng(1).normal(size=60)
+    warped = learn(X, y, kernel=Warped(lengthscale_bounds=(1e-2, 1e2))).kernel
+    expected = learn(np.log(X), y, kernel=GaussianKernel(lengthscale_bounds=(1e-2, 1e2))).kernel
+    assert warped.lengthscale == pytest.approx(expected.lengthscale, rel=1e-2)
+    assert not any(warped.can(one) for one in ("spectral_density", "frequencies", "gaussian_components"))

@@ -70,6 +70,8 @@ def test_bounds_grow_with_the_scales_and_fixed_stays_fixed() -> None:
     same, differing = kernel.rescaled([3.0, 3.0]), kernel.rescaled([3.0, 400.0])
     np.testing.assert_allclose(np.exp(same.bounds), [(0.3, 30.0), (1.0, 9.0)])
     np.testing.assert_allclose(np.exp(differing.bounds), [(0.3, 4000.0)] * 2 + [(1.0, 9.0)])
+    given = MaternKernel(2.0, lengthscale_bounds=np.array([0.1, 10.0]))  # an array is a pair, too
+    np.testing.assert_allclose(np.exp([given.bounds[0], given.rescaled([3.0, 3.0]).bounds[0]]), [(0.1, 10), (0.3, 30)])
     fixed = GaussianKernel(2.0, lengthscale_bounds="fixed").rescaled([3.0, 400.0])
     assert [one.fixed for one in fixed.parameters] == [True, False]
 

@@ -49,6 +49,11 @@ def test_the_variance_of_a_term_over_rows_is_that_of_its_draws() -> None:
     assert found[2] == pytest.approx(X.var(axis=0, ddof=1) @ [0.1, 0.2, 0.3], rel=1e-10)
 
 
+@pytest.mark.filterwarnings("error")
+def test_over_one_row_no_term_varies() -> None:
+    np.testing.assert_allclose(row_variances(GaussianKernel() + MaternKernel(), X[:1]), [0.0, 0.0])
+
+
 def test_shares_and_deviations_are_of_the_variances_over_rows_and_of_the_noise() -> None:
     kernel = ROUGH + SMOOTH * PeriodicKernel(3.0)
     found = cells(kernel_table(kernel, noise_variance=0.25, variances=np.array([0.5, 0.25])))

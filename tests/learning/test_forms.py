@@ -170,5 +170,5 @@ class TestDeclaredFree:
         assert form.n_free == len(form.kernel.theta) == 0
 
 
-def test_spaces_around_signs_are_no_part_of_a_name() -> None:
-    assert names_of("matern12 + matern32 * periodic", 1, False) == ("matern12+matern32*periodic",)
+def test_spaces_around_names_and_signs_are_no_part_of_a_name() -> None:
+    assert names_of(" matern12 + matern32 * periodic\n", 1, False) == ("matern12+matern32*periodic",)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,19 @@ class TestWhatIsLearned:
         assert found.kernel.variance != 1.5
 
 
+def test_the_unit_of_weights_changes_the_noise_alone() -> None:
+    rows, weights = drawn(1, KERNEL), np.random.default_rng(0).uniform(0.5, 2.0, 150)
+
+    def of(unit: float) -> ModeSums:
+        whole = replace(rows, weights=unit * weights, measurements=unit * weights)
+        whole = whole.with_targets(np.column_stack((whole.Y - 6.0, np.ones(150))))
+        return ModeSums.for_plan(ModePlan.choose(KERNEL, Noise(0.08 * unit), whole, 1e-3, room=1.8), 2).of(whole)
+
+    once, many = (learn_from_sums(of(unit), KERNEL) for unit in (1.0, 1e6))
+    assert many.noise_variance == pytest.approx(1e6 * once.noise_variance, rel=1e-3)
+    np.testing.assert_allclose(many.kernel.theta, once.kernel.theta, atol=1e-3)
+
+
 class TestRefused:
     def sums(self) -> ModeSums:
         return summed(drawn(1, KERNEL), KERNEL, 1e-3)
@@ -153,6 +167,11 @@ class TestRefused:
     def test_what_is_no_sum(self, sums: Any, kernel: Any, told: str) -> None:
         with pytest.raises(InputError, match=told):
             learn_from_sums(sums, kernel)
+
+    @pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf])
+    def test_what_is_no_noise_variance(self, noise: float) -> None:
+        with pytest.raises(InputError, match="noise_variance must be a positive number"):
+            learn_from_sums(self.sums(), KERNEL, noise)
 
     def test_bounds_beyond_the_room(self) -> None:
         with pytest.raises(InputError, match="leave nothing of what the modes serve"):

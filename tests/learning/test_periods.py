@@ -137,3 +137,9 @@ class TestLearned:
         smooth = GPRegressor(kernel="matern52", noise="normal", random_state=0).fit(t[:120, None], y[:120])
         errors = [np.sqrt(np.mean(np.square(one.predict(t[120:, None]) - y[120:]))) for one in (model, smooth)]
         assert errors[0] < 0.7 < errors[1]
+
+
+def test_more_periodic_terms_than_candidates_are_refused() -> None:
+    t, y = months(40)
+    with pytest.raises(ValueError, match="up to 4 periodic terms; got 5"):
+        learn(t[:, None], y, kernel="+".join(["periodic"] * 5))

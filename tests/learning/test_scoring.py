@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from lmgp import GaussianKernel, MaternKernel
-from lmgp.data import Rows
+from lmgp.data import Rows, sampling
 from lmgp.kernels.base import Kernel
 from lmgp.learning import scoring
 from lmgp.learning.forms import declared_free
@@ -446,6 +446,15 @@ def test_information_without_neighbours_is_that_of_dense_algebra() -> None:
         traces = np.array([[np.trace(left @ right) for right in changes] for left in changes])
         expected = 0.5 * n_targets * traces + space.prior_information
         np.testing.assert_allclose(ExactObjective(of, space)(free).information, expected, rtol=1e-5)
+
+
+def test_information_without_neighbours_is_that_of_some_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = drawn(TRUTHS["gaussian"], 40)
+    space = Space(form_of("linear", True, 2), Units.of(rows, True))
+    some = rows.take(np.sort(sampling().permutation(40)[:20]))
+    expected = ExactObjective(some, space)(space.median).information
+    monkeypatch.setattr(scoring, "MOST_ROWS", 20)
+    np.testing.assert_allclose(ExactObjective(rows, space)(space.median).information, expected, rtol=1e-12)
 
 
 def test_where_float64_has_no_factor_the_value_is_none_and_the_climb_goes_around() -> None:

@@ -254,3 +254,17 @@ class TestGPRegressor:
         assert model.trend_ is not None
         assert model.trend_.names == ("x2",)
         assert abs(model.trend_.coef[0] - 3.0) < 5.0 * model.trend_.coef_error[0]
+
+
+@pytest.mark.filterwarnings("ignore::lmgp.errors.DuplicateRowsWarning")
+def test_whole_weights_are_copies() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0.0, 4.0, (130, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.35 * X[:, 1] + 0.5 * rng.normal(size=130)
+    counts = rng.integers(1, 4, 130)
+    copies, given = np.repeat(np.arange(130), counts), {"kernel": "matern32", "noise": "normal", "ard": False}
+    weighted = GPRegressor(**given).fit(X, y, sample_weight=counts)
+    repeated = GPRegressor(**given).fit(X[copies], y[copies])
+    assert weighted.trend_ is not None
+    assert repeated.trend_ is not None
+    assert weighted.trend_.names == repeated.trend_.names

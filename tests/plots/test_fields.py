@@ -5,6 +5,7 @@ from typing import Any
 import geopandas
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from matplotlib import pyplot
 from matplotlib.axes import Axes
@@ -70,20 +71,22 @@ def test_the_band_is_the_interval_of_a_normal_distribution(noisy: bool) -> None:
     assert ax.get_legend().get_texts()[0].get_text() == f"80% of {'new observations' if noisy else 'the function'}"
 
 
-@pytest.mark.parametrize("as_text", [False, True])
-def test_dates_are_read_along_the_axis(as_text: bool) -> None:
+@pytest.mark.parametrize("kind", ["times", "text", "arrow", "array"])
+def test_dates_are_read_along_the_axis(kind: str) -> None:
     X = pd.DataFrame({"when": pd.date_range("2019-01-01", periods=60, freq="10D")})
     y = np.sin(np.arange(60.0) / 8.0)
-    X["when"] = X["when"].dt.strftime("%Y-%m-%d") if as_text else X["when"]
-    model = GPRegressor(kernel="matern52", noise="normal").fit(X, y)
-    ax = plots.band(model, X, y, n_points=30)
+    X["when"] = X["when"].dt.strftime("%Y-%m-%d") if kind == "text" else X["when"]
+    table: Any = X.to_numpy() if kind == "array" else pa.Table.from_pandas(X) if kind == "arrow" else X
+    model = GPRegressor(kernel="matern52", noise="normal").fit(table, y)
+    ax = plots.band(model, table, y, n_points=30)
     ax.figure.canvas.draw()
     assert {"2019", "2020"} <= {label.get_text() for label in ax.get_xticklabels()}
     curve, points = ax.lines
     days = curve.get_xdata()
     assert points.get_xdata()[0] == 17897.0  # since 1970
     dates = pd.DataFrame({"when": pd.Timestamp(0) + pd.to_timedelta(days, unit="D")})
-    np.testing.assert_allclose(curve.get_ydata(), model.predict(dates), atol=1e-6)
+    expected = model.predict(dates.to_numpy() if kind == "array" else dates)
+    np.testing.assert_allclose(curve.get_ydata(), expected, atol=1e-6)
 
 
 def test_points_have_a_map() -> None:

@@ -151,6 +151,20 @@ def test_by_rows_it_is_the_exact_process_of_those_within_reach(centroids: Any, s
     assert min(sizes) < 28 <= max(sizes) < 150
 
 
+def test_by_rows_each_is_left_out_as_in_the_exact_process_at_little_noise() -> None:
+    """Of rows at one place, too, and where rows have no part in their prediction."""
+    X, Y, _ = draw(100)
+    X[1], rough = X[0], MaternKernel(LENGTHSCALE, VARIANCE, 0.5)
+    of_all = around(None, Rows(X, Y), kernel=rough, noise=1e-9, solver="dual")
+    exact = ExactPosterior(rough, Rows(X, Y), Noise(1e-9))
+    for found, expected in zip(of_all.leave_one_out(), exact.leave_one_out(), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    of_none = around(MAPS["taylor"], Rows(X, Y), centroids=GIVEN[3:], prune=1e-3, solver="dual")
+    means, variances = of_none.leave_one_out()
+    np.testing.assert_array_equal(means, 0.0)
+    np.testing.assert_allclose(variances, VARIANCE)
+
+
 def test_all_rows_make_the_exact_process_of_any_kernel() -> None:
     X, Y, T = draw()
     rows, kernel = weighted(X, Y), MaternKernel([2.1, 0.8], 0.7, smoothness=1.5)

@@ -274,6 +274,22 @@ def test_each_row_is_left_out_of_the_trend_as_well(arguments: str) -> None:
         np.testing.assert_allclose(found, expected[[33, 79]], rtol=1e-8)
 
 
+def test_a_column_that_the_kernel_does_not_see_takes_no_digits_from_others() -> None:
+    """What rows tell of it is 10⁹ times what they tell of the others."""
+    X = np.random.default_rng(7).uniform(0.0, 1.0, (400, 2))
+    rows, kernel = Rows(X, 50.0 * X[:, 0] + 3.0 * X[:, 1] + np.sin(3.0 * X[:, 0])), GaussianKernel(1.0, 1e3).on([0])
+    trend = Trend.of(rows, "linear", None)
+    whole = rows.with_targets(np.column_stack((rows.Y, trend.columns(X))))
+    posterior = trended(ExactPosterior(kernel, whole, Noise(1e-5)), trend)
+    assert isinstance(posterior, Trended)
+    found = trend.estimate(posterior.coefficients[:, 0], posterior.coefficients_covariance)
+    white = np.linalg.solve(np.linalg.cholesky(kernel(X) + 1e-5 * np.eye(400)), np.column_stack((with_ones(X), rows.Y)))
+    upper = np.linalg.qr(white, mode="r")
+    root = np.linalg.inv(upper[:3, :3])
+    np.testing.assert_allclose(np.append(found.intercept, found.coef), root @ upper[:3, 3], rtol=1e-4)
+    np.testing.assert_allclose(np.sqrt(found.covariance.diagonal()), np.linalg.norm(root, axis=1), rtol=1e-4)
+
+
 def residuals(kernel: GaussianKernel, rows: Rows, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What generalised least squares leave of the targets, and the covariance of these."""
     covariance, H = kernel(rows.X) + np.diag(noise), with_ones(rows.X)
@@ -322,3 +338,13 @@ def test_a_trend_that_is_not_estimated_is_left_out() -> None:
 def test_more_columns_than_rows_have_their_names() -> None:
     X = np.random.default_rng(0).normal(size=(5, 10))
     assert Trend.of(Rows(X, X[:, 9]), (9,), None).names == ("x9",)
+
+
+def test_the_rows_that_estimate_a_trend_are_the_same_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trends, "TREND_ROWS", 40)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    rows = Rows(X, X[:, 0] + rng.normal(size=200))
+    mixed = rows.take(rng.permutation(200))
+    of = [of_some_rows(GaussianKernel(1.0), some, 0.1)[1].coefficients for some in (rows, mixed)]
+    np.testing.assert_allclose(*np.abs(of), atol=1e-8)  # whose columns have either sign

@@ -119,6 +119,8 @@ def test_columns_that_are_zero_at_the_end_can_be_told(tmp_path: Path) -> None:
     np.testing.assert_allclose(wide.predict(np.pad(Z, ((0, 0), (0, 2)))), expected, rtol=1e-10)
     with pytest.raises(InputError, match="n_features must be at least 4, the largest index"):
         read_libsvm(path, n_features=3)
+    with pytest.raises(MemoryLimitError, match="with 10,000,000,000,000 columns"):
+        read_libsvm(path, n_features=10**13)
 
 
 GOOD = """svm_type c_svc

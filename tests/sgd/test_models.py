@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.sparse import random_array
+from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
@@ -100,6 +100,18 @@ def test_any_callable_is_a_kernel(kernel: Any, strategy: str) -> None:
     found = KernelSGDRegressor(kernel, strategy=strategy, random_state=0).fit(X, Y).predict(NEW)
     expected = KernelSGDRegressor(GaussianKernel(0.7), strategy=strategy, random_state=0).fit(X, Y).predict(NEW)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("strategy", ["kernel", "kernel_cached"])
+def test_a_kernel_may_make_sparse_rows(strategy: str) -> None:
+    def tent(X: Floats, Z: Floats) -> Floats:
+        return np.maximum(0.0, 1.0 - np.abs(X[:, None] - Z)).prod(axis=2)
+
+    found, expected = (
+        KernelSGDRegressor(kernel, strategy=strategy, random_state=0).fit(X, Y).predict(NEW)
+        for kernel in (lambda X, Z: csr_array(tent(X, Z)), tent)
+    )
+    np.testing.assert_array_equal(found, expected)
 
 
 # ------------------------------------------------------------------------------------------------------ the right steps

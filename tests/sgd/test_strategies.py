@@ -13,7 +13,14 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import PolynomialFeatures
 
-from lmgp import ExponentialKernel, GaussianKernel, LinearKernel, RandomFourierFeatures, TaylorFeatures
+from lmgp import (
+    ExponentialKernel,
+    GaussianKernel,
+    LinearKernel,
+    RandomFourierFeatures,
+    RandomMaclaurinFeatures,
+    TaylorFeatures,
+)
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
 from lmgp.sgd.functions import STRATEGIES, KernelFunctions, make_source, outputs
@@ -321,3 +328,12 @@ def test_outputs_that_are_not_finite_are_refused() -> None:
     X[1] = 1e5
     with pytest.raises(InputError, match="not finite at row 1"):
         outputs(ExponentialKernel(LinearKernel()), np.ones((1, 3)), X, np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("features", [TaylorFeatures(20), RandomMaclaurinFeatures(20)])
+def test_features_that_are_zero_at_all_rows_are_refused(features: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"All features of all rows are zero: .*Features approximates .* Subtract the mean of X"
+    ):
+        start("approximate", X + 100.0, features, kernel=GaussianKernel())
+    start("approximate", np.vstack((X + 100.0, X)), features, kernel=GaussianKernel())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lmgp.data import Rows, Summary
+from lmgp.errors import InputError
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -19,3 +20,12 @@ def test_a_summary_is_that_of_numpy_and_changes_no_row(order: str, d: int) -> No
     np.testing.assert_allclose(summary.squares, w @ np.square(before - mean), rtol=1e-13)
     np.testing.assert_array_equal((summary.low, summary.high), (before.min(axis=0), before.max(axis=0)))
     assert (summary.least, summary.most) == (y.min(), y.max())
+
+
+def test_rows_outside_the_range_cannot_be_taken_out() -> None:
+    X, y = np.random.default_rng(0).normal(size=(50, 2)), np.zeros(50)
+    summary, some = Summary.of(Rows(X, y)), Summary.of(Rows(X[:20], y[:20]))
+    np.testing.assert_allclose(summary.combine(some, -1.0).mean, X[20:].mean(axis=0), atol=1e-14)
+    for shift in (20.0, -20.0):
+        with pytest.raises(InputError, match="not all of them are in the model: one of them lies outside the range"):
+            summary.combine(Summary.of(Rows(X[:20] + np.array([0.0, shift]), y[:20])), -1.0)

@@ -131,7 +131,8 @@ def test_text_is_refused_with_the_column_the_row_and_what_to_do() -> None:
     df.index = list("abcdef")
     assert refused(df) == (
         "Column 'colour' of X is not numeric: could not convert string to float: 'red' (row c). Encode it as numbers "
-        "(sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out."
+        "(sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out. To GPRegressor, say that "
+        "it has categories: columns={...: 'category'}."
     )
     assert "column 1 of X is not numeric" in refused(np.array([["1", "b"]])).lower().replace("x", "X")
     assert "For classes use a classifier" in refused(np.array(["yes", "no"]), "y")
@@ -156,6 +157,7 @@ def test_text_that_reads_as_dates_says_so() -> None:
 
 def test_a_code_is_no_number() -> None:
     assert [text for text in ("12_3", "1e3", " -4 ", "12-3") if reads_as_number(text)] == ["1e3", " -4 "]
+    assert "could not convert string to float: '12_3' (row 0)" in refused(frame(size=["12_3", "5", 6, "7", "8", "9"]))
 
 
 def test_dates_are_those_that_can_be_read() -> None:
