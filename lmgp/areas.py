@@ -1,7 +1,6 @@
 """Averages over areas, with their standard deviations: block kriging."""
 
 import math
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from lmgp.errors import InputError
 from lmgp.grids import average, check_model, column_names, of_map
 from lmgp.io.geometry import check_installed, has_geometry, refuse_other_system
 from lmgp.kernels.sphere import LATITUDES
+from lmgp.utils.parameters import checked_count
 
 if TYPE_CHECKING:
     import geopandas
@@ -79,8 +79,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
 
     if not has_geometry(areas):
         raise InputError(f"areas must be a GeoDataFrame or a GeoSeries of polygons; got a {type(areas).__name__}.")
-    if isinstance(n_points, bool) or not isinstance(n_points, Integral) or n_points < 1:
-        raise InputError(f"n_points must be a positive integer; got {n_points!r}.")
+    checked_count(n_points, "n_points must be a positive integer")
     shapes = areas.geometry
     if wrong := sorted(set(shapes.geom_type.map(str)) - {"Polygon", "MultiPolygon"}):
         raise InputError(f"Areas must be polygons; got {', '.join(wrong)}.")

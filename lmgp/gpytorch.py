@@ -98,6 +98,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
     """
 
     has_lengthscale = True
+    is_stationary = False  # GPyTorch takes the diagonal of a stationary kernel to be constant
     center: torch.Tensor | None
 
     def __init__(
@@ -127,11 +128,6 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         unit = torch.from_numpy(np.broadcast_to(np.asarray(start, dtype=np.float64), shape).copy())
         self.register_buffer("unit", unit)
         self.initialize(lengthscale=unit.expand(*self.batch_shape, *shape))
-
-    @property
-    def is_stationary(self) -> bool:
-        """No: GPyTorch takes the diagonal of a stationary kernel to be constant."""
-        return False
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """Evaluate the features of rows at the present lengthscale, differentiably.

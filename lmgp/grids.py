@@ -19,6 +19,7 @@ from lmgp.kernels.sphere import LATITUDES, LONGITUDES
 from lmgp.metrics.scorers import last_step, predicted_distribution
 from lmgp.saving.output import PathLike, whole_file
 from lmgp.utils.dates import EPOCH, days_since, times_after
+from lmgp.utils.parameters import checked_count
 
 if TYPE_CHECKING:
     import xarray
@@ -132,8 +133,7 @@ def predict_grid(
     check_installed("xarray", "grids")
     import xarray
 
-    if isinstance(average_over, bool) or not isinstance(average_over, Integral) or average_over < 1:
-        raise InputError(f"average_over is a positive number of points; got {average_over!r}.")
+    checked_count(average_over, "average_over is a positive number of points")
     if level is not None and not (isinstance(level, Real) and 0.0 < level < 1.0):
         raise InputError(f"level is the probability of an interval, between 0 and 1; got {level!r}.")
     names = column_names(model)

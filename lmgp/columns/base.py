@@ -24,6 +24,8 @@ class Column(ABC):
     exchangeable: ClassVar[bool] = False
     # For each column of the table, the coordinates that have its slope in a trend.
     slopes: ClassVar[tuple[tuple[int, ...], ...]] = ((0,),)
+    # Whether all coordinates share a lengthscale.
+    shares_lengthscale: ClassVar[bool] = False
 
     @property
     def is_numeric(self) -> bool:
@@ -57,7 +59,7 @@ class Column(ABC):
     @property
     def groups(self) -> list[int]:
         """Which coordinates share a lengthscale: those of equal numbers."""
-        return list(range(self.n_coordinates))
+        return [0] * self.n_coordinates if self.shares_lengthscale else list(range(self.n_coordinates))
 
     def labels(self, names: Sequence[str]) -> list[Label]:
         """Return what tables call each group of coordinates, from the names of the columns."""

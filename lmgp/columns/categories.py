@@ -37,6 +37,7 @@ class Categories(Column):
     kind: ClassVar = "categories"
     exchangeable: ClassVar = True
     slopes: ClassVar[tuple[tuple[int, ...], ...]] = ((),)
+    shares_lengthscale: ClassVar = True
     levels: tuple[str, ...]
     n_missing: int = 0
 
@@ -92,10 +93,6 @@ class Categories(Column):
         named = [*self.levels, *(["missing"] * bool(self.n_missing))][1:]
         return [*(f"{names[0]}: {level} against those before" for level in named), f"{names[0]} is new"]
 
-    @property
-    def groups(self) -> list[int]:
-        return [0] * self.n_coordinates
-
     def labels(self, names: Sequence[str]) -> list[Label]:
         known, new = self.coordinates(np.array([[0.0], [-1.0]]), np.zeros((2, 1)))
         return [Label(names[0], "correlation of categories", apart=new - known)]
@@ -119,12 +116,10 @@ class ManyCategories(Categories):
 
     exchangeable: ClassVar = False
     slopes: ClassVar = ((0,),)
+    shares_lengthscale: ClassVar = False
+    n_coordinates: ClassVar = 2
     means: tuple[float, ...] = ()
     deviations: tuple[float, ...] = ()
-
-    @property
-    def n_coordinates(self) -> int:
-        return 2
 
     def coordinates(self, values: Floats, deviations: Floats) -> Floats:
         places = self.places(values[:, 0])
@@ -141,10 +136,6 @@ class ManyCategories(Categories):
 
     def coordinate_names(self, names: Sequence[str]) -> list[str]:
         return [f"{names[0]}, effect", f"{names[0]}, its standard deviation"]
-
-    @property
-    def groups(self) -> list[int]:
-        return [0, 1]
 
     def labels(self, names: Sequence[str]) -> list[Label]:
         return Column.labels(self, names)

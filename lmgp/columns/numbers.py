@@ -101,6 +101,7 @@ class Numbers(Column):
     """
 
     kind: ClassVar = "numbers"
+    shares_lengthscale: ClassVar = True
     n_missing: int = 0
     scale: AsinhScale | None = None
     is_given: bool = False
@@ -139,10 +140,6 @@ class Numbers(Column):
     def values(self, coordinates: Floats) -> Floats:
         missing, number = coordinates[:, 1:].any(axis=1), coordinates[:, 0]
         return np.where(missing, np.nan, number if self.scale is None else self.scale.inverse(number))[:, None]
-
-    @property
-    def groups(self) -> list[int]:
-        return [0] * self.n_coordinates
 
     def coordinate_names(self, names: Sequence[str]) -> list[str]:
         return [names[0], f"{names[0]} is missing"][: self.n_coordinates]

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 class TwoColumns(Column):
     """Two columns of numbers, of which none may be missing."""
 
-    @property
-    def is_numeric(self) -> bool:
-        return True
+    is_numeric = True
 
     def read(self, column: "pandas.Series", which: str) -> Floats:
         values = numbers_of(column)
@@ -41,10 +39,8 @@ class OnSphere(TwoColumns):
 
     kind: ClassVar = "places on the sphere, as x, y and z in km"
     slopes: ClassVar = ((0, 1), (2,))
-
-    @property
-    def n_coordinates(self) -> int:
-        return 3
+    shares_lengthscale: ClassVar = True
+    n_coordinates: ClassVar = 3
 
     def coordinates(self, values: Floats, deviations: Floats) -> Floats:
         return to_points(values)
@@ -54,10 +50,6 @@ class OnSphere(TwoColumns):
 
     def coordinate_names(self, names: Sequence[str]) -> list[str]:
         return list(POINT_NAMES)
-
-    @property
-    def groups(self) -> list[int]:
-        return [0, 0, 0]
 
     def labels(self, names: Sequence[str]) -> list[Label]:
         return [Label(", ".join(names), "km")]
@@ -76,11 +68,8 @@ class OnTurnedAxes(TwoColumns):
 
     kind: ClassVar = "places on turned axes"
     slopes: ClassVar = ((0, 1), (0, 1))
+    n_coordinates: ClassVar = 2
     angle: float = 0.0
-
-    @property
-    def n_coordinates(self) -> int:
-        return 2
 
     @property
     def _axes(self) -> Floats:

@@ -63,6 +63,7 @@ from lmgp.selection.search import Selection
 from lmgp.sums.base import Sums
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.utils.parameters import checked_count
 from lmgp.utils.progress import counted, foreseen, shown, stage
 
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
@@ -1255,7 +1256,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             If the rows can only be drawn by way of their covariance, and that does not fit.
         """
         check_is_fitted(self)
-        check_draws(n_samples)
+        checked_count(n_samples, "n_samples must be a positive integer")
         rows, rng = self._coordinates(self._read(X)), generator(random_state)
         fit, posterior = self._solution()
         shaped = include_noise and bool(fit.noises)  # whose marginals are others than those of normal draws
@@ -1386,21 +1387,11 @@ def checked_probabilities(quantile: ArrayLike) -> Floats:
     return levels
 
 
-def check_draws(n_samples: Any) -> None:
-    """Refuse a number of draws that is none."""
-    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-        raise InputError(f"n_samples must be a positive integer; got {n_samples!r}.")
-
-
 def rows_of_batch(n: int, d: int, batch_size: int | None, verbose: bool) -> int:
     """Return the number of rows of a batch."""
     if batch_size is not None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
-            raise InputError(
-                f"batch_size must be a positive number of rows, or None for as many as a memory budget allows; got "
-                f"{batch_size!r}."
-            )
-        return int(batch_size)
+        asked = "batch_size must be a positive number of rows, or None for as many as a memory budget allows"
+        return checked_count(batch_size, asked)
     size = max(1, BATCH_BYTES // (8 * (4 * d + NUMBERS)))
     return min(size, max(LEAST_BATCH, -(-n // STEPS))) if verbose else size
 

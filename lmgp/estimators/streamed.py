@@ -122,11 +122,10 @@ class StreamedGaussianProcess(GaussianProcess):
         """
         if isinstance(X, np.memmap) and not self._maps_are_streams and chunk_rows is None:
             X = np.asarray(X)
-        source = source_or_partitions(
-            X, y, sample_weight, noise_variances, chunk_rows, checkpoint=checkpoint, client=client
-        )
+        given = Chunk(X, y, sample_weight, noise_variances)
+        source = source_or_partitions(given, chunk_rows, checkpoint=checkpoint, client=client)
         if source is None:
-            return super().fit(X, y, sample_weight, noise_variances, duplicates, center, verbose)
+            return super().fit(*given, duplicates, center, verbose)
         self._validate_params()
         self._check_streamed()
         if checked_noise(self.noise) == "robust":
@@ -228,15 +227,15 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
         ValueError
             As `fit`. The model then is as it was; of a source, that of the chunks before.
         """
-        source = source_or_partitions(X, y, sample_weight, noise_variances, client=client)
+        given = Chunk(X, y, sample_weight, noise_variances)
+        source = source_or_partitions(given, client=client)
         if not self.__sklearn_is_fitted__():
-            return self.fit(X, y, sample_weight, noise_variances, verbose=verbose, client=client)
+            return self.fit(*given, verbose=verbose, client=client)
         if isinstance(source, Partitions):
             sums = sums_of_partitions(self, source, client, bool(verbose))
             self._fitted = self._fitted.with_sums(self._fitted.known_sums + sums)
         elif source is None:
-            rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances), least=1)
-            self._fitted = self._fitted.with_more(rows)
+            self._fitted = self._fitted.with_more(self._rows_of(given, least=1))
         else:
             for place, chunk in reading(source, bool(verbose), type(self).__name__):
                 self._fitted = used(self, chunk, place, self._fitted.with_more) or self._fitted
@@ -283,7 +282,7 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
             check_is_fitted(self)
             self._fitted = self._fitted.with_sums(self._fitted.known_sums.settled.latest(int(keep)))
             return self
-        gone = self._sums_of(X, y, sample_weight, noise_variances)
+        gone = self._sums_of(Chunk(X, y, sample_weight, noise_variances))
         try:
             remaining = self._fitted.known_sums - gone
         except InputError as error:
@@ -312,7 +311,7 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
         -------
         A model of the same class
         """
-        sums = self._sums_of(X, y, sample_weight, noise_variances)
+        sums = self._sums_of(Chunk(X, y, sample_weight, noise_variances))
         other = copy(self)
         other._fitted = self._fitted.with_sums(sums).solved
         return other
@@ -361,11 +360,11 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
         self._fitted = mine.with_sums(sums + others).solved
         return self
 
-    def _sums_of(self, X: Any, y: Any, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None) -> Any:
+    def _sums_of(self, given: Chunk) -> Any:
         """Return the sums over rows alone, in memory or in dask collections."""
         check_is_fitted(self)
-        known, partitions = self._fitted.known_sums, partitions_of(X, y, sample_weight, noise_variances)
+        known, partitions = self._fitted.known_sums, partitions_of(given)
         if partitions is not None:
             return sums_of_partitions(self, partitions)
-        rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances), least=1)
+        rows = self._rows_of(given, least=1)
         return known.of(self._fitted.checked(rows))

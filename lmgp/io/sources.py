@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lmgp.errors import InputError, StreamError
 from lmgp.utils.columns import pandas_frame
+from lmgp.utils.parameters import checked_count
 
 # The number of values of X in a chunk of an array or a file: 4 MiB.
 CHUNK_VALUES = 2**19
@@ -90,29 +89,18 @@ def checked_chunk_rows(chunk_rows: Any, n_inputs: int) -> int:
     """
     if chunk_rows is None:
         return default_chunk_rows(n_inputs)
-    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, Integral) or chunk_rows < 1:
-        raise InputError(f"chunk_rows must be a positive integer, or None; got {chunk_rows!r}.")
-    return int(chunk_rows)
+    return checked_count(chunk_rows, "chunk_rows must be a positive integer, or None")
 
 
-def source_of(
-    X: Any,
-    y: Any = None,
-    sample_weight: ArrayLike | None = None,
-    noise_variances: ArrayLike | None = None,
-    chunk_rows: int | None = None,
-    *,
-    arrays: bool = False,
-) -> RowSource | None:
+def source_of(given: Chunk, chunk_rows: int | None = None, *, arrays: bool = False) -> RowSource | None:
     """Return the source that the arguments of `fit` are, or None where they are rows in memory.
 
     Parameters
     ----------
-    X : RowSource, iterable or callable of chunks, or array-like of shape (n, d)
-        Chunks are tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, noise_variances). An iterator is read
-        once. A memory-mapped array of more than one chunk is a source.
-    y : array-like of shape (n,), optional
-    sample_weight, noise_variances : array-like of shape (n,), optional
+    given : Chunk
+        Rows, or in place of X a RowSource, an iterable or a callable of chunks, which are tuples (X, y), (X, y,
+        sample_weight) or (X, y, sample_weight, noise_variances). An iterator is read once. A memory-mapped array of
+        more than one chunk is a source.
     chunk_rows : int, optional
         Of an array: as many as have 2**19 values if not given.
     arrays : bool, default=False
@@ -123,9 +111,9 @@ def source_of(
     InputError
         If chunks come with a y, weights or noise variances beside them.
     """
-    beside = {"y": y, "sample_weight": sample_weight, "noise_variances": noise_variances}
+    X, beside = given.X, {name: one for name, one in given._asdict().items() if name != "X"}
     if _is_array(X):
-        if y is None or not (arrays or isinstance(X, np.memmap) or chunk_rows is not None):
+        if given.y is None or not (arrays or isinstance(X, np.memmap) or chunk_rows is not None):
             return None
         X = pandas_frame(X)
         made = X if hasattr(X, "shape") else np.asarray(X)
@@ -134,8 +122,10 @@ def source_of(
         rows = checked_chunk_rows(chunk_rows, made.shape[1])
         if len(made) <= rows and not arrays and chunk_rows is None:
             return None
-        given = zip(beside, map(pandas_frame, beside.values()), strict=True)
-        columns = {name: one if one is None or hasattr(one, "iloc") else np.asanyarray(one) for name, one in given}
+        frames = {name: pandas_frame(one) for name, one in beside.items()}
+        columns = {
+            name: one if one is None or hasattr(one, "iloc") else np.asanyarray(one) for name, one in frames.items()
+        }
         for name, column in columns.items():
             if column is not None and column.shape[:1] != (len(made),):
                 got = f"{len(column):,}" if column.ndim else "one number"

@@ -1,7 +1,7 @@
 """Rows in blocks of neighbours: the rows around a point, and centroids that cover all rows."""
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 from lmgp.data import Floats, Indices
 from lmgp.errors import InputError
 from lmgp.utils.columns import checked_table
+from lmgp.utils.parameters import checked_count
 
 # With fewer rows, a pass over all of them costs no more than finding those that matter.
 MIN_ROWS = 2**14
@@ -142,13 +143,9 @@ def farthest_point_clustering(
     """
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0.0 < threshold < math.inf:
         raise InputError(f"threshold must be a positive, finite number in the units of X; got {threshold!r}.")
-    if max_centroids is not None and (
-        isinstance(max_centroids, bool) or not isinstance(max_centroids, Integral) or max_centroids < 1
-    ):
-        raise InputError(
-            f"max_centroids must be a positive integer, or None for no limit; got {max_centroids!r}. "
-            "The start counts as one."
-        )
+    if max_centroids is not None:
+        asked = "max_centroids must be a positive integer, or None for no limit"
+        checked_count(max_centroids, asked, " The start counts as one.")
     try:
         # One memory order, so that the rounding of the mean does not depend on the caller's.
         rows: Floats = checked_table(X, order="C")

@@ -13,30 +13,7 @@ from numpy.typing import ArrayLike
 from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.metrics.gaussian import checked_level, checked_values
-from lmgp.plots.canvas import (
-    DASHES,
-    FILL,
-    HEIGHT,
-    LINE,
-    MARK,
-    MEAN_MAP,
-    PALE,
-    STD_MAP,
-    TICKS,
-    AxesArray,
-    as_numbers,
-    axes_for,
-    checked_rows,
-    column_names,
-    extent,
-    final_step,
-    legend_below,
-    predict,
-    sample,
-    show_dates,
-    target_name,
-    two_axes_for,
-)
+from lmgp.plots import canvas
 
 
 def band(
@@ -87,24 +64,24 @@ def band(
     >>> plots.band(model, X, np.sin(X[:, 0])).get_xlabel()
     'x'
     """
-    rows = checked_rows(model, X, 1, "A band")
-    X, dates = as_numbers(model, X)
+    rows = canvas.checked_rows(model, X, 1, "A band")
+    X, dates = canvas.as_numbers(model, X)
     checked_level(level)
     targets = None if y is None else checked_values({"y": y})[0]
     if targets is not None and targets.shape != (len(rows),):
         raise InputError(f"y must have one value for each of the {len(rows)} rows of X; got shape {targets.shape}.")
-    places = np.linspace(*extent(rows[:, 0], 0.05), _count(n_points))
-    mean, _, lower, upper = predict(model, places[:, None], X, dates, include_noise, level)
-    ax = axes_for(ax)
+    places = np.linspace(*canvas.extent(rows[:, 0], 0.05), _count(n_points))
+    mean, _, lower, upper = canvas.predict(model, places[:, None], X, dates, include_noise, level)
+    ax = canvas.axes_for(ax)
     of = "new observations" if include_noise else "the function"
-    ax.fill_between(places, lower, upper, color=FILL, alpha=0.45, linewidth=0, label=f"{100 * level:g}% of {of}")
-    ax.plot(places, mean, color=LINE, label="mean")
+    ax.fill_between(places, lower, upper, color=canvas.FILL, alpha=0.45, linewidth=0, label=f"{100 * level:g}% of {of}")
+    ax.plot(places, mean, color=canvas.LINE, label="mean")
     if targets is not None:
-        drawn = sample(len(rows))
+        drawn = canvas.sample(len(rows))
         some = "" if len(drawn) == len(rows) else f", {len(drawn):,} of {len(rows):,}"
         ax.plot(rows[drawn, 0], targets[drawn], ".", color="black", markersize=4, label=f"rows{some}", zorder=1)
-    ax.set(xlabel=column_names(model, X, 1)[0], ylabel=target_name(y), xlim=(places[0], places[-1]))
-    show_dates(ax.xaxis) if dates else ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    ax.set(xlabel=canvas.column_names(model, X, 1)[0], ylabel=canvas.target_name(y), xlim=(places[0], places[-1]))
+    canvas.show_dates(ax.xaxis) if dates else ax.xaxis.set_major_locator(MaxNLocator(canvas.TICKS))
     ax.legend(fontsize="small")
     return ax
 
@@ -116,8 +93,8 @@ def map(
     include_noise: bool = False,
     show_rows: bool = True,
     n_points: int = 100,
-    ax: Sequence[Axes] | AxesArray | None = None,
-) -> AxesArray:
+    ax: Sequence[Axes] | canvas.AxesArray | None = None,
+) -> canvas.AxesArray:
     """Draw maps of the predictive mean and of its standard deviation over two input columns.
 
     Parameters
@@ -155,24 +132,24 @@ def map(
     >>> [ax.get_title() for ax in plots.map(model, X, n_points=20)]
     ['mean', 's.d. of the function']
     """
-    rows = checked_rows(model, X, 2, "A map")
-    X, dates = as_numbers(model, X)
-    right, up = (np.linspace(*extent(column, 0.0), _count(n_points)) for column in rows.T)
+    rows = canvas.checked_rows(model, X, 2, "A map")
+    X, dates = canvas.as_numbers(model, X)
+    right, up = (np.linspace(*canvas.extent(column, 0.0), _count(n_points)) for column in rows.T)
     grid = np.stack(np.meshgrid(right, up), axis=-1).reshape(-1, 2)
-    mean, std = predict(model, grid, X, dates, include_noise)
-    axes = two_axes_for(ax)
-    names = column_names(model, X, 2)
+    mean, std = canvas.predict(model, grid, X, dates, include_noise)
+    axes = canvas.two_axes_for(ax)
+    names = canvas.column_names(model, X, 2)
     titles = "mean", f"s.d. of {'new observations' if include_noise else 'the function'}"
-    for one, values, title, colours in zip(axes, (mean, std), titles, (MEAN_MAP, STD_MAP), strict=True):
+    for one, values, title, colours in zip(axes, (mean, std), titles, (canvas.MEAN_MAP, canvas.STD_MAP), strict=True):
         drawn = one.pcolormesh(right, up, values.reshape(len(up), len(right)), cmap=colours, rasterized=True)
         one.figure.colorbar(drawn, ax=one)
         one.set(title=title, xlabel=names[0], ylabel=names[1])
-        one.xaxis.set_major_locator(MaxNLocator(TICKS))
+        one.xaxis.set_major_locator(MaxNLocator(canvas.TICKS))
         for j in dates:
-            show_dates((one.xaxis, one.yaxis)[j])
+            canvas.show_dates((one.xaxis, one.yaxis)[j])
     if show_rows:
-        shown = rows[sample(len(rows))]
-        axes[1].plot(shown[:, 0], shown[:, 1], ".", color=MARK, markersize=2.5, label="rows")
+        shown = rows[canvas.sample(len(rows))]
+        axes[1].plot(shown[:, 0], shown[:, 1], ".", color=canvas.MARK, markersize=2.5, label="rows")
     return axes
 
 
@@ -211,31 +188,33 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
     """
     places, radii = _reaches(model)
     n_columns = places.shape[1]
-    rows = None if X is None else checked_rows(model, X, n_columns, "This figure of centroids")
+    rows = None if X is None else canvas.checked_rows(model, X, n_columns, "This figure of centroids")
     if n_reaches < 0:
         raise InputError(f"n_reaches must not be negative; got {n_reaches}.")
-    ax = axes_for(ax, 1.15 * HEIGHT)
+    ax = canvas.axes_for(ax, 1.15 * canvas.HEIGHT)
     if rows is not None:
-        ax.plot(*_on_figure(rows[sample(len(rows))]), ".", color=PALE, markersize=3, label="rows", zorder=1)
+        ax.plot(
+            *_on_figure(rows[canvas.sample(len(rows))]), ".", color=canvas.PALE, markersize=3, label="rows", zorder=1
+        )
     ax.plot(
-        *_on_figure(places), "o", color=LINE, markersize=4.5, label=f"{len(places):,} centroids", zorder=2,
+        *_on_figure(places), "o", color=canvas.LINE, markersize=4.5, label=f"{len(places):,} centroids", zorder=2,
         markeredgecolor="white", markeredgewidth=0.5,
     )  # fmt: skip
     for number, center in enumerate(places[:n_reaches]):
-        dashes = DASHES[number % len(DASHES)]
+        dashes = canvas.DASHES[number % len(canvas.DASHES)]
         if n_columns == 2:
             ax.add_patch(
                 Ellipse(
-                    center, 2.0 * radii[0], 2.0 * radii[1], fill=False, edgecolor=MARK, linestyle=dashes,
+                    center, 2.0 * radii[0], 2.0 * radii[1], fill=False, edgecolor=canvas.MARK, linestyle=dashes,
                     linewidth=1.5, zorder=3,
                 )
             )  # fmt: skip
         else:
             ends = center[0] - radii[0], center[0] + radii[0]
-            ax.plot(ends, [number + 1] * 2, color=MARK, linestyle=dashes, marker="|")
-    names = column_names(model, X, n_columns)
+            ax.plot(ends, [number + 1] * 2, color=canvas.MARK, linestyle=dashes, marker="|")
+    names = canvas.column_names(model, X, n_columns)
     ax.set_xlabel(names[0])
-    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    ax.xaxis.set_major_locator(MaxNLocator(canvas.TICKS))
     if n_columns == 2:
         ax.set_ylabel(names[1])
         _limit(ax, places if rows is None else np.concatenate((places, rows)))
@@ -245,8 +224,8 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
     if n_reaches:
         some = "of each" if n_reaches >= len(places) else "of one" if n_reaches == 1 else f"of {n_reaches}"
         seen = "" if n_columns == 1 or any(_seen(ax, center, radii) for center in places[:n_reaches]) else ", beyond"
-        handles, labels = [*handles, Line2D([], [], color=MARK)], [*labels, f"reach {some}{seen}"]
-    legend_below(ax, handles, labels)
+        handles, labels = [*handles, Line2D([], [], color=canvas.MARK)], [*labels, f"reach {some}{seen}"]
+    canvas.legend_below(ax, handles, labels)
     return ax
 
 
@@ -258,7 +237,7 @@ def _on_figure(rows: Floats) -> tuple[Floats, Floats]:
 def _limit(ax: Axes, places: Floats) -> None:
     """Show all places, and of ellipses around them as much as lies within their extent on each side."""
     ax.autoscale_view()
-    (left, right), (low, high) = (extent(column, 1.0) for column in places.T)
+    (left, right), (low, high) = (canvas.extent(column, 1.0) for column in places.T)
     ax.set_xlim(max(ax.get_xlim()[0], left), min(ax.get_xlim()[1], right))
     ax.set_ylim(max(ax.get_ylim()[0], low), min(ax.get_ylim()[1], high))
 
@@ -273,7 +252,7 @@ def _seen(ax: Axes, center: Floats, radii: Floats) -> bool:
 
 def _reaches(model: Any) -> tuple[Floats, Floats]:
     """Return the centroids, shape (n_centroids, d), and their reach along each column, in its units, shape (d,)."""
-    last = final_step(model)
+    last = canvas.final_step(model)
     one = getattr(last, "model_", last)
     places = getattr(one, "centroids_", None)
     if places is None or not len(places) or not np.isfinite(one.reach_):

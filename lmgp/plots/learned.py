@@ -12,18 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from lmgp.errors import InputError
-from lmgp.plots.canvas import (
-    COLOURS,
-    DASHES,
-    HEIGHT,
-    LINE,
-    MARKERS,
-    axes_for,
-    final_step,
-    legend_below,
-    legend_columns,
-    plain,
-)
+from lmgp.plots import canvas
 from lmgp.selection.methods import METHODS
 from lmgp.selection.search import RecipeTrial, Selection
 
@@ -65,7 +54,7 @@ def importance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plots.importance(model).get_yticklabels()]
     ['column 1', 'column 2', 'column 0']
     """
-    last = final_step(model)
+    last = canvas.final_step(model)
     try:
         values, errors = last.importance_, last.importance_error_
     except AttributeError as error:
@@ -81,8 +70,8 @@ def importance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
     known = getattr(last, "feature_names_in_", None)
     names = [f"column {j}" for j in range(len(values))] if known is None else [short(str(name)) for name in known]
     order = np.argsort(-values, kind="stable")[:most][::-1]
-    ax = axes_for(ax)
-    ax.barh(np.arange(len(order)), values[order], xerr=errors[order], color=LINE, ecolor="black", capsize=2.0)
+    ax = canvas.axes_for(ax)
+    ax.barh(np.arange(len(order)), values[order], xerr=errors[order], color=canvas.LINE, ecolor="black", capsize=2.0)
     ax.set_yticks(np.arange(len(order)), [names[j] for j in order])
     middle, half = 0.5 * (len(order) - 1), max(0.5 * len(order), 2.0)
     ax.set_ylim(middle - half, middle + half)
@@ -124,13 +113,13 @@ def allocation(model: Any, *, ax: Axes | None = None) -> Axes:
     [1, 2, 3, 4]
     """
     counts = _degree_counts(model)
-    ax = axes_for(ax)
+    ax = canvas.axes_for(ax)
     highest = max(map(len, counts))
     below = np.zeros(highest)
     for number, of_component in enumerate(counts):
         heights = np.pad(of_component, (0, highest - len(of_component)))
         ax.bar(
-            np.arange(highest), heights, bottom=below, color=COLOURS[number % len(COLOURS)],
+            np.arange(highest), heights, bottom=below, color=canvas.COLOURS[number % len(canvas.COLOURS)],
             edgecolor="white", hatch=("", "///", "...", "\\\\\\")[number % 4],
             label=f"component {number + 1}" if len(counts) > 1 else None,
         )  # fmt: skip
@@ -143,13 +132,13 @@ def allocation(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="degree", ylabel="columns", title=f"{int(below.sum()):,} columns")
     if len(counts) > 1:
-        legend_below(ax, *ax.get_legend_handles_labels())
+        canvas.legend_below(ax, *ax.get_legend_handles_labels())
     return ax
 
 
 def _degree_counts(model: Any) -> list[NDArray[np.intp]]:
     """Return the columns of each degree, for each component of the kernel."""
-    last = final_step(model)
+    last = canvas.final_step(model)
     last = getattr(last, "model_", last)
     features = last if hasattr(last, "parts") else getattr(last, "features_", None)
     found = []
@@ -197,13 +186,14 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     ('log', 'log')
     """
     measured, selection = _measured(results)
-    ax = axes_for(ax, HEIGHT * kl_height(results))
+    ax = canvas.axes_for(ax, canvas.HEIGHT * kl_height(results))
     for number, (label, line) in enumerate(measured.groupby("label", sort=False)):
         at = line.groupby("size").agg(kl=("kl", "mean"), low=("kl", "min"), high=("kl", "max"))
         ax.errorbar(
             at.index, at.kl, [at.kl - at.low, at.high - at.kl] if (at.low < at.high).any() else None, label=label,
-            color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)], markersize=5,
-            linestyle=DASHES[number % len(DASHES)], linewidth=1.5, elinewidth=0.8, capsize=2, zorder=3,
+            color=canvas.COLOURS[number % len(canvas.COLOURS)], marker=canvas.MARKERS[number % len(canvas.MARKERS)],
+            markersize=5, linestyle=canvas.DASHES[number % len(canvas.DASHES)], linewidth=1.5,
+            elinewidth=0.8, capsize=2, zorder=3,
         )  # fmt: skip
     if selection is not None:
         ax.axhline(selection.tolerance, color="black", linewidth=1.0, zorder=1, label="tolerance")
@@ -221,7 +211,7 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
         ax.set_xticks([], minor=True)
     ax.grid(axis="y", alpha=0.25)
     handles, labels = ax.get_legend_handles_labels()
-    legend_below(ax, handles, labels)
+    canvas.legend_below(ax, handles, labels)
     return ax
 
 
@@ -229,7 +219,7 @@ def kl_height(results: Any) -> float:
     """Return the height that `kl_over_size` needs with its legend, as a multiple of the usual one."""
     measured, selection = _measured(results)
     labels = [*measured.label.unique(), *["other"] * (1 if selection is None else 3)]
-    return 0.95 + 0.06 * -(-len(labels) // legend_columns(labels))
+    return 0.95 + 0.06 * -(-len(labels) // canvas.legend_columns(labels))
 
 
 def _measured(results: Any) -> tuple[pd.DataFrame, Selection | None]:
@@ -252,7 +242,7 @@ def _measured(results: Any) -> tuple[pd.DataFrame, Selection | None]:
         )
     if measured.empty:
         raise InputError("There are no divergences over size: nothing with a size was measured. So few rows need none.")
-    return measured.assign(label=measured.label.map(plain), kl=measured.kl.clip(lower=LEAST)), selection
+    return measured.assign(label=measured.label.map(canvas.plain), kl=measured.kl.clip(lower=LEAST)), selection
 
 
 def _given(label: str, sizes: ArrayLike, values: ArrayLike) -> pd.DataFrame:
@@ -296,4 +286,4 @@ def line_label(method: str, threshold: float | None) -> str:
 
 def short(name: str) -> str:
     """Return the name of a column for a label, cut where it is long."""
-    return plain(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…")
+    return canvas.plain(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…")

@@ -11,17 +11,7 @@ from scipy.stats import binom, norm
 from lmgp.errors import InputError
 from lmgp.metrics import pit
 from lmgp.metrics.gaussian import checked_values
-from lmgp.plots.canvas import (
-    FILL,
-    GREY,
-    LINE,
-    MOST_BARS,
-    AxesArray,
-    axes_for,
-    sample,
-    target_name,
-    two_axes_for,
-)
+from lmgp.plots import canvas
 
 # The probability of the ranges that chance leaves to a calibrated prediction.
 CHANCE = 0.95
@@ -34,8 +24,8 @@ def calibration(
     *,
     levels: ArrayLike | None = None,
     bins: int = 10,
-    ax: Sequence[Axes] | AxesArray | None = None,
-) -> AxesArray:
+    ax: Sequence[Axes] | canvas.AxesArray | None = None,
+) -> canvas.AxesArray:
     """Draw the coverage of central intervals over their level, and the histogram of the PIT.
 
     The PIT, the probability integral transform, of a row is F(y), which is Φ((y − mean)/std) of a normal distribution.
@@ -93,22 +83,22 @@ def calibration(
         raise InputError(f"levels must be numbers strictly between 0 and 1; got {levels!r}.")
     if bins < 1:
         raise InputError(f"bins must be at least 1; got {bins}.")
-    axes = two_axes_for(ax)
+    axes = canvas.two_axes_for(ax)
     n = len(transform)
 
     # The level at which an interval's end reaches the target.
     reached = np.sort(np.abs(2.0 * transform - 1.0))
     low, high = binom.interval(CHANCE, n, wanted)
-    axes[0].fill_between(wanted, low / n, high / n, color=FILL, alpha=0.45, linewidth=0, label="by chance, 95%")
-    axes[0].plot([0, 1], [0, 1], "--", color=GREY, linewidth=1.0, label="calibrated")
-    axes[0].plot(wanted, np.searchsorted(reached, wanted, side="right") / n, color=LINE, label=f"{n:,} rows")
+    axes[0].fill_between(wanted, low / n, high / n, color=canvas.FILL, alpha=0.45, linewidth=0, label="by chance, 95%")
+    axes[0].plot([0, 1], [0, 1], "--", color=canvas.GREY, linewidth=1.0, label="calibrated")
+    axes[0].plot(wanted, np.searchsorted(reached, wanted, side="right") / n, color=canvas.LINE, label=f"{n:,} rows")
     axes[0].set(xlabel="level of the interval", ylabel="share of rows within it", xlim=(0, 1), ylim=(0, 1))
     axes[0].legend(fontsize="small", loc="upper left")
 
     counts, edges = np.histogram(transform, bins=bins, range=(0.0, 1.0))
     low, high = (float(end) * bins / n for end in binom.interval(CHANCE, n, 1.0 / bins))
     axes[1].bar(
-        edges[:-1], counts * bins / n, np.diff(edges), align="edge", color=FILL, edgecolor="white", label="rows"
+        edges[:-1], counts * bins / n, np.diff(edges), align="edge", color=canvas.FILL, edgecolor="white", label="rows"
     )
     axes[1].fill_between([0, 1], low, high, color="black", alpha=0.15, linewidth=0, zorder=2, label="by chance, 95%")
     axes[1].axhline(1.0, color="black", linestyle="--", linewidth=1.0, zorder=3)
@@ -148,16 +138,16 @@ def prediction(y: ArrayLike, mean: Any, std: ArrayLike | None = None, *, ax: Axe
     >>> plots.prediction([1.0, 2.0, 3.0], [1.1, 1.8, 3.0], [0.2, 0.2, 0.2]).get_ylabel()
     'predicted y'
     """
-    name = target_name(y)
+    name = canvas.target_name(y)
     if std is None:
         pit(y, mean)  # which refuses what is no distribution, and other rows than those of y
         mean, std = mean.mean(), mean.std()
     y, mean, std = checked_values({"y": y, "mean": mean, "std": std})
-    ax = axes_for(ax)
-    drawn = sample(len(y), MOST_BARS)
+    ax = canvas.axes_for(ax)
+    drawn = canvas.sample(len(y), canvas.MOST_BARS)
     ax.errorbar(
-        y[drawn], mean[drawn], std[drawn], fmt="o", color=LINE, ecolor=FILL, markersize=2.5, elinewidth=0.8,
-        label="rows, ± 1 s.d.",
+        y[drawn], mean[drawn], std[drawn], fmt="o", color=canvas.LINE, ecolor=canvas.FILL, markersize=2.5,
+        elinewidth=0.8, label="rows, ± 1 s.d.",
     )  # fmt: skip
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
     ax.plot(ends, ends, "--", color="black", linewidth=1.0, zorder=3, label="predicted = observed")

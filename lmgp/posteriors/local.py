@@ -46,7 +46,7 @@ Kept = TypeVar("Kept", bound=Solved)
 class Cache(Generic[Kept]):
     """Posteriors by a key, each solved once by the first thread that asks; the others wait for it.
 
-    A posterior that would take the cache above its limit is handed out, but not kept. A copy or a pickle has none.
+    A posterior that would take the cache above its limit is handed out, but not kept.
 
     Parameters
     ----------
@@ -87,12 +87,6 @@ class Cache(Generic[Kept]):
     def n_bytes(self) -> int:
         """The memory of the posteriors that are kept."""
         return sum(self._bytes.values())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"limit": self._limit}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["limit"])  # type: ignore[misc]
 
 
 class LocalPosterior(Posterior):

@@ -382,8 +382,6 @@ class SpectralPosterior(Posterior):
             self._system.solve(cross[p], enough[p], plan.max_iterations, None if start is None else start[p])
             for p in parts
         ]
-        if len(solutions) == 1:
-            return solutions[0]
         vectors, remaining, n_iterations = zip(*solutions, strict=True)
         return Solution(np.concatenate(vectors), np.concatenate(remaining), max(n_iterations))
 

@@ -36,7 +36,6 @@ TAGS = {
     "iterations": "posteriors.iterative.Iterations",
     "local-plan": "posteriors.local.LocalPlan",
     "rows-around": "posteriors.local.RowsAround",
-    "posterior-cache": "posteriors.local.Cache",
     "nearest-posterior": "posteriors.nearest.NearestPosterior",
     "residual-posterior": "posteriors.residual.ResidualPosterior",
     "weight-posterior": "posteriors.weights.WeightPosterior",

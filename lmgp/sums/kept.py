@@ -40,10 +40,7 @@ class RowSums(Sums):
     rows: Rows
 
     uses_start: ClassVar[bool] = True
-
-    @property
-    def keeps_rows(self) -> bool:  # noqa: D102
-        return True
+    keeps_rows: ClassVar = True
 
     @classmethod
     def over(cls, noise: Noise, plan: LocalPlan, rows: Rows) -> Self:

@@ -9,6 +9,7 @@ from lmgp.data import ROUNDING, Floats, Noise, Rows, Summary, TargetSums, not_th
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.lattice import Keys
+from lmgp.neighbours.placement import numbered
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.modes import ModePlan
 from lmgp.posteriors.spectral import FEW_MODES, ModeStatistics, SpectralPosterior
@@ -69,14 +70,11 @@ class CellSums:
         places = np.clip((offsets / side).astype(np.int64), 0, shape - 1)
         offsets -= places * side
         flat = np.ravel_multi_index(tuple(places), tuple(self.shape.tolist()))
-        few = int(np.prod(self.shape.astype(object))) <= len(flat) + 2**16
-        keys, cell = (None, flat) if few else np.unique(flat, return_inverse=True)
+        cell, counts = numbered(flat)
+        keys = np.empty(len(counts), dtype=np.int64)
+        keys[cell] = flat
         totals = [np.bincount(cell, precision), *(np.bincount(cell, precision * column) for column in offsets)]
-        sums = np.stack(totals, axis=1)
-        if keys is None:  # without sorting: precisions are positive
-            (keys,) = np.nonzero(sums[:, 0])
-            sums = sums[keys]
-        return replace(self, keys=keys.astype(np.int64), sums=sums)
+        return replace(self, keys=keys, sums=np.stack(totals, axis=1))
 
     def combine(self, other: Self, sign: float) -> Self:
         """Return the cells of the rows of both; with ``sign=-1.0``, without the rows of the other."""

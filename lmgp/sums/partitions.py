@@ -28,8 +28,6 @@ from lmgp.utils.progress import counted
 # Results of this many partitions, or of groups of them, are merged at a time.
 SPLIT_EVERY = 8
 
-ROLES = ("X", "y", "sample_weight", "noise_variances")
-
 # What is made of the rows of a partition, from its number, the number of rows before it, and its rows; None of no rows.
 Task = Callable[[int, int | None, Chunk], Made | None]
 
@@ -59,8 +57,8 @@ class Partitions:
 
     def __init__(self, X: Any, y: Any, sample_weight: Any = None, noise_variances: Any = None) -> None:
         self.X = as_table(X)
-        given = dict(zip(ROLES, (self.X, _column(y, "y"), sample_weight, noise_variances), strict=True))
-        for name in ROLES[2:]:
+        given = Chunk(self.X, _column(y, "y"), sample_weight, noise_variances)._asdict()
+        for name in ("sample_weight", "noise_variances"):
             if given[name] is not None and not isinstance(given[name], Real):
                 given[name] = _column(given[name], name)
         self._given = {name: _aligned(self.X, one, name) for name, one in given.items()}
@@ -184,14 +182,13 @@ def _bar(title: str | None, prefix: str, n: int) -> Iterator[None]:
 
 
 def source_or_partitions(
-    X: Any, y: Any = None, sample_weight: Any = None, noise_variances: Any = None, chunk_rows: int | None = None,
-    *, checkpoint: Any = None, client: Any = None,
-) -> RowSource | Partitions | None:  # fmt: skip
+    given: Chunk, chunk_rows: int | None = None, *, checkpoint: Any = None, client: Any = None
+) -> RowSource | Partitions | None:
     """Return the partitions or the source that the arguments of `fit` are, or None where they are rows in memory.
 
     Parameters
     ----------
-    X, y, sample_weight, noise_variances
+    given : Chunk
         See `Partitions` and `lmgp.io.sources.source_of`.
     chunk_rows, checkpoint, client
         See `lmgp.estimators.streamed.StreamedGaussianProcess.fit`.
@@ -201,14 +198,14 @@ def source_or_partitions(
     InputError
         If these do not go together.
     """
-    found = partitions_of(X, y, sample_weight, noise_variances)
+    found = partitions_of(given)
     if found is None:
         if client is not None:
             raise InputError(
-                f"client computes with dask collections, and X is a {type(X).__name__}; leave client out, or make one "
-                "by dask.array.from_array(X, chunks=(100_000, -1))."
+                f"client computes with dask collections, and X is a {type(given.X).__name__}; leave client out, or "
+                "make one by dask.array.from_array(X, chunks=(100_000, -1))."
             )
-        return source_of(X, y, sample_weight, noise_variances, chunk_rows, arrays=checkpoint is not None)
+        return source_of(given, chunk_rows, arrays=checkpoint is not None)
     for name, one in (("chunk_rows", chunk_rows), ("checkpoint", checkpoint)):
         if one is not None:
             raise InputError(
@@ -226,11 +223,9 @@ def source_or_partitions(
     return found
 
 
-def partitions_of(X: Any, y: Any, sample_weight: Any, noise_variances: Any) -> Partitions | None:
+def partitions_of(given: Chunk) -> Partitions | None:
     """Return the partitions of dask collections, or None where there is none among the arguments."""
-    if all(dask_kind(one) is None for one in (X, y, sample_weight, noise_variances)):
-        return None
-    return Partitions(X, y, sample_weight, noise_variances)
+    return None if all(dask_kind(one) is None for one in given) else Partitions(*given)
 
 
 def empty(X: Any) -> Any:
@@ -405,10 +400,8 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
         of_noise = model._sample_of_noise()
         make = partial(_summed, fit.summing(), None if of_noise is None else of_noise.size)
         found = source.reduced(partial(made_of_rows, bare, make), _both, client, name if verbose else None)
-        sums, of_noise = found or (None, None)
-        n_rows = 0 if sums is None else sums.n_rows
-        if n_rows < 2:
-            raise InputError(f"At least 2 rows of positive weight are needed to fit a model; there are {n_rows}.")
+        assert found is not None  # of the rows of the sample, two at least
+        sums, of_noise = found
         model._fitted = model._ended(replace(fit, sums=sums), of_noise)
 
 

@@ -2,9 +2,10 @@
 
 from functools import cache
 from inspect import signature
+from numbers import Integral
 from typing import Any, Self
 
-from lmgp.errors import UnknownParameterError, nearest_names
+from lmgp.errors import InputError, UnknownParameterError, nearest_names
 
 # What kernels that can be named are called elsewhere, in lower case.
 KERNELS = {
@@ -48,6 +49,19 @@ class KnownParameters:
                 nearest = nearest_names(elsewhere if elsewhere in known else name, known)
                 raise UnknownParameterError(f"{cls.__name__} has no parameter {name!r}; {nearest}")
         return super().__new__(cls)
+
+
+def checked_count(count: Any, asked: str, cure: str = "") -> int:
+    """Return a number of things; `asked` says what it must be, and `cure` what else there is to say.
+
+    Raises
+    ------
+    InputError
+        If it is no positive integer.
+    """
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise InputError(f"{asked}; got {count!r}.{cure}")
+    return int(count)
 
 
 @cache
