@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Rows, sampling
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.duplicates import steady_order
-from lmgp.neighbours.trees import CELL_COLUMNS, tree_of_rows
+from lmgp.neighbours.trees import CELL_COLUMNS, OrderedTree, tree_of_rows
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
 
@@ -34,7 +33,7 @@ class Part:
     Attributes
     ----------
     rows : Rows
-    tree : KDTree or Leaves
+    tree : OrderedTree or Leaves
         Of their points.
     there : ndarray of bool of shape (n,) or None
         Which of them were not taken out; None of all.
@@ -45,7 +44,7 @@ class Part:
     """
 
     rows: Rows
-    tree: "KDTree | Leaves"
+    tree: "OrderedTree | Leaves"
     there: NDArray[np.bool_] | None
     n_gone: int
     low: Floats
@@ -53,13 +52,10 @@ class Part:
 
     @classmethod
     def of(cls, kernel: Kernel, rows: Rows) -> Self:
-        """Plant the tree of at least one row.
-
-        Of many columns, it finds the same ones of more copies than are asked for, in whatever order these come.
-        """
-        points, order = kernel.points(rows.X), None
-        if points.shape[1] > CELL_COLUMNS:
-            order = steady_order(rows)[sampling().permutation(len(rows))]
+        """Plant the tree of at least one row, which of equally far ones finds the same in whatever order they come."""
+        points, order = kernel.points(rows.X), steady_order(rows)
+        if points.shape[1] > CELL_COLUMNS:  # leaves take the rows at random
+            order = order[sampling().permutation(len(rows))]
         tree = tree_of_rows(kernel, rows.X, order)
         return cls(rows, tree, None, 0, points.min(axis=0), points.max(axis=0))
 
@@ -73,7 +69,7 @@ class Part:
 
     def points(self, kernel: Kernel, index: Any) -> Floats:
         """Return some of the rows as they are searched for."""
-        return self.tree.data[index] if isinstance(self.tree, KDTree) else kernel.points(self.rows.X[index])
+        return kernel.points(self.rows.X[index])
 
     def without(self, kernel: Kernel, index: Indices) -> Self:
         """Return the part without some of its rows."""
@@ -113,9 +109,8 @@ class Part:
 
     def within(self, kernel: Kernel, centre: Floats, half_width: float) -> Indices:
         """Return the numbers of the rows in a cube, ascending."""
-        if isinstance(self.tree, KDTree):
-            found = self.tree.query_ball_point(centre, half_width, p=np.inf, return_sorted=True)
-            rows = np.array(found, dtype=np.intp)
+        if isinstance(self.tree, OrderedTree):
+            rows = self.tree.within(centre, half_width)
         else:
             n_asked, farthest = RATIO, half_width * math.sqrt(len(centre))
             while True:
@@ -212,7 +207,7 @@ class Forest:
         taken : ndarray of bool of shape (n,)
         """
         (part,) = self.parts
-        if isinstance(part.tree, KDTree):
+        if isinstance(part.tree, OrderedTree):
             return replace(self, parts=(self._plant(part.rows.take(~taken)),))
         some = replace(part, tree=part.tree.without(taken), there=~taken, n_gone=int(np.count_nonzero(taken)))
         return replace(self, parts=(some,))

@@ -1,5 +1,6 @@
 """Search trees of training rows, in the metric of a kernel, and the rows that are near by them."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,15 +19,44 @@ FARTHEST = 1e100
 CELL_COLUMNS = 3
 
 
-def tree_of_rows(kernel: Kernel, X: Floats, order: Indices | None = None) -> "KDTree | Leaves":
+@dataclass(frozen=True, eq=False)
+class OrderedTree:
+    """A k-d tree that finds the same ones of equally far rows, wherever these stand among all.
+
+    Attributes
+    ----------
+    tree : KDTree
+        Of the points of the rows in their `order`.
+    order : ndarray of int of shape (n,)
+    """
+
+    tree: KDTree
+    order: Indices
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return len(self.order)
+
+    def query(self, points: Floats, k: Indices) -> tuple[Floats, Indices]:
+        """Find the nearest rows: distances and numbers."""
+        distances, index = self.tree.query(points, k=k)
+        return distances, self.order[index]
+
+    def within(self, centre: Floats, half_width: float) -> Indices:
+        """Return the numbers of the rows in a cube, ascending."""
+        return np.sort(self.order[self.tree.query_ball_point(centre, half_width, p=np.inf)])
+
+
+def tree_of_rows(kernel: Kernel, X: Floats, order: Indices) -> "OrderedTree | Leaves":
     """Make the search tree of training rows, in the metric of the kernel.
 
     Parameters
     ----------
     kernel : Kernel
     X : ndarray of shape (n, d)
-    order : ndarray of int of shape (n,), optional
-        In which rows are read, where there are more columns than cells have: it says which of equal ones are found.
+    order : ndarray of int of shape (n,)
+        In which rows are read: it says which of equally far ones are found.
 
     Raises
     ------
@@ -42,7 +72,7 @@ def tree_of_rows(kernel: Kernel, X: Floats, order: Indices | None = None) -> "KD
             f"{np.abs(X).max():g}. Divide X and the lengthscales by a common scale."
         )
     if scaled.shape[1] <= CELL_COLUMNS:  # where cells ask for more than the nearest rows
-        return KDTree(scaled)
+        return OrderedTree(KDTree(scaled[order]), order)
     from lmgp.neighbours.leaves import Leaves  # here, for it loads a compiler
 
     return Leaves.of(scaled, order)

@@ -7,6 +7,7 @@ from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.kernels.base import Kernel
+from lmgp.neighbours.duplicates import steady_order
 from lmgp.neighbours.trees import tree_of_rows, tree_points
 from lmgp.utils.lazy import no_grad, torch
 from lmgp.utils.linalg import factorise, solve_lower, solve_upper
@@ -87,7 +88,7 @@ def _near_weights(kernel: Kernel, rows: Rows, noise: Noise, X: Floats) -> tuple[
     """Return S over the training rows that are used, these rows, and the variance of each error."""
     k, m = min(NEIGHBORS, len(rows)), len(X)
     near, values, variance = np.empty((m, k), dtype=np.intp), np.empty((m, k)), np.empty(m)
-    tree, noises = tree_of_rows(kernel, rows.X), as_tensor(noise.of_weighted_rows(rows))
+    tree, noises = tree_of_rows(kernel, rows.X, steady_order(rows)), as_tensor(noise.of_weighted_rows(rows))
     points, prior = tree_points(kernel, X), kernel.evaluate_diagonal(X)
 
     @no_grad

@@ -91,6 +91,7 @@ TAGS = {
     "cells": "neighbours.cells.Cells",
     "forest": "neighbours.forest.Forest",
     "forest-part": "neighbours.forest.Part",
+    "ordered-tree": "neighbours.trees.OrderedTree",
     "transformer-features": "features.adapter.TransformerFeatures",
     "linear-features": "features.composition.LinearFeatures",
     "modulated-features": "features.composition.ModulatedFeatures",

@@ -152,3 +152,14 @@ def test_no_rows() -> None:
     assert gone.parts == ()
     assert len(gone.places) == 0
     assert len(Forest.of(KERNEL, rows, 1.0).without(NONE)) == 2
+
+
+@pytest.mark.parametrize("k", [8, 20])
+def test_on_a_grid_the_nearest_rows_are_the_same_in_whatever_order_rows_come(k: int) -> None:
+    rng = np.random.default_rng(0)
+    rows = Rows(np.stack(np.meshgrid(np.arange(24.0), np.arange(24.0)), axis=-1).reshape(-1, 2), rng.normal(size=576))
+    order, points = rng.permutation(576), KERNEL.points(rng.integers(0, 47, (60, 2)) / 2.0)
+    (one,), (other,) = (Forest.of(KERNEL, some, 1.0).parts for some in (rows, rows.take(order)))
+    found = one.query(points, k)[1]
+    np.testing.assert_array_equal(found, order[other.query(points, k)[1]])
+    np.testing.assert_array_equal(found, pickle.loads(pickle.dumps(one)).query(points, k)[1])
