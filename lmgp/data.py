@@ -253,6 +253,10 @@ class Noise:
         noise = self.of_rows(rows)
         return noise if rows.measurements is None else noise / rows.measurements
 
+    def observed(self, rows: Rows, means: Floats, variances: Floats, alone: bool) -> Predicted:
+        """Return rows with what is predicted of their y, from the means and variances of the latent functions."""
+        return rows, rows.Y, means, np.sqrt(variances + self.of_observations(rows))[:, None], alone
+
     def mean_precision(self, rows: Rows) -> float:
         """Return the mean of wᵢσ²/σᵢ² over rows: as how many rows with the noise variance σ² one counts."""
         return float((self.variance / self.of_weighted_rows(rows)).mean())

@@ -16,7 +16,7 @@ from lmgp.errors import InputError, nearest_names
 from lmgp.utils.parameters import NOISES as SYNONYMS
 from lmgp.utils.student import Student as Student  # part of `lmgp.distributions`
 from lmgp.utils.student import mean_gain, pays
-from lmgp.utils.trials import Trials, aligned
+from lmgp.utils.trials import Trials
 
 NoiseName = Literal["auto", "normal", "student", "varying", "robust"]
 NOISES: tuple[NoiseName, ...] = get_args(NoiseName)
@@ -147,26 +147,21 @@ class ObservationNoise(Trials[NoiseTrial]):
             )
         return float(self.distances[rank - 1])
 
+    columns = (
+        ("noise", lambda trial: trial.noise, ""),
+        ("ν", lambda trial: "∞" if math.isinf(trial.degrees) else f"{trial.degrees:.1f}", ""),
+        ("scale", lambda trial: " to ".join(f"{one:.2f}" for one in sorted({trial.least, trial.most})), ""),
+        ("rows left out", lambda trial: trial.alone, ".4f"),
+        ("regions", lambda trial: trial.regions, ".4f"),
+        ("gain", lambda trial: trial.gain, ".4f"),
+        ("s.e.", lambda trial: trial.standard_error, ".1g"),
+    )
+
     def __str__(self) -> str:
         if not self.trials:
             return self.note or "normal: nothing else was tried."
-        heading = "", "noise", "ν", "scale", "rows left out", "regions", "gain", "s.e."
-        lines = [
-            (
-                "*" if trial.chosen else "",
-                trial.noise,
-                "∞" if math.isinf(trial.degrees) else f"{trial.degrees:.1f}",
-                f"{trial.least:.2f} to {trial.most:.2f}" if trial.least < trial.most else f"{trial.least:.2f}",
-                f"{trial.alone:.4f}",
-                *(
-                    "-" if math.isnan(value) else f"{value:.{digits}}"
-                    for value, digits in ((trial.regions, "4f"), (trial.gain, "4f"), (trial.standard_error, "1g"))
-                ),
-            )
-            for trial in self.trials
-        ]
         note = f"*: taken, by {self.n_rows:,} rows left out; densities in nats a row."
-        return "\n".join((*aligned((heading, *lines), 2), note))
+        return "\n".join((*self.table(2), note))
 
     @classmethod
     def fitted(cls, wanted: NoiseName, rows: LeftOut) -> tuple["ObservationNoise", Floats]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.columns.table import Columns
@@ -48,7 +48,7 @@ from lmgp.estimators.warned import TARGET_RANGES, implausible, warn_of_long_peri
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel, check_kernel
 from lmgp.kernels.table import row_variances
-from lmgp.learning.engine import Settings, Wanted, learn_warned
+from lmgp.learning.engine import CONSTRAINTS, Settings, Wanted, learn_warned
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned, Learning
 from lmgp.metrics.gaussian import checked_level
@@ -420,13 +420,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [Kernel, str, "array-like", None],
-        "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
+        **CONSTRAINTS,
         "trend": [StrOptions({"constant", "linear"}), "array-like"],
-        "ard": ["boolean", StrOptions({"auto"})],
-        "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
-        "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state", np.random.Generator],
     }
 
     # No metadata but options: pipelines pass them on where metadata are routed.

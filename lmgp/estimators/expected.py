@@ -4,8 +4,7 @@ from lmgp.data import Rows
 from lmgp.estimators.rows_left_out import FEWEST_IN_REGIONS, MOST_ROWS
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, forms_of
-from lmgp.learning.screening import NUMBERS
-from lmgp.learning.search import FIRST_ROWS, MOST_NEIGHBORS, MOST_POSITIONS, MOST_SQUARES
+from lmgp.learning.search import FIRST_ROWS, MOST_NEIGHBORS, MOST_POSITIONS, MOST_SQUARES, NUMBERS
 from lmgp.learning.trends import ROWS_OF_EACH, SAMPLE
 
 # Seconds on two cores, measured by benchmarks/expected.py: what an entry of a covariance takes for each free number in

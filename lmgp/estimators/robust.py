@@ -160,9 +160,7 @@ class _Fold:
         some, process = self.rows.take(self.held), self.process
         if isinstance(process, NearestPosterior):
             process = process.with_neighbors(N_NEIGHBORS)
-        means, variances = process.distribution(some.X)
-        noise = process.noise.of_observations(some)
-        return some, some.Y, means, np.sqrt(variances + noise)[:, None], True
+        return process.noise.observed(some, *process.distribution(some.X), True)
 
     def settled(self, degrees: float, variance: float, rounds: int) -> Self:
         """Go on with a σ² for some rounds over the others, which then tell the λ of those that are held."""

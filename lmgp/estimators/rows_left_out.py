@@ -72,5 +72,6 @@ def left_out(fit: Any) -> list[Predicted]:
             taken = np.zeros(len(rows), dtype=bool)
             taken[order] = held.taken
             around = averaged(fit.kernels, lambda *of, taken=taken: nearest(*of).without(taken))
-            parts.append((*fit.in_units(held.regions, *around.predict(held.regions.X)), False))
+            regions = rows.take(held.index)
+            parts.append((*fit.in_units(regions, *around.predict(regions.X)), False))
     return parts

@@ -1,13 +1,22 @@
-"""The choice between the optima of several forms: how well they predict rows that had no part in their prediction."""
+"""What is made of the optima of several forms: the choice of one, their mixture, or draws around them."""
 
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import logsumexp
 
-from lmgp.data import Floats, Rows
+from lmgp.data import Floats, Indices, Rows
 from lmgp.learning.heldout import Validation, mean_and_error
 from lmgp.learning.scoring import Climb
-from lmgp.posteriors.average import stacking_weights
+from lmgp.posteriors.average import WeightedKernel, stacking_weights
+from lmgp.utils.parallel import parallel_map
+
+# Draws of all forms together: at most the first number, and no more than have the second number of rows between them,
+# which is what their likelihoods cost. Predictions take as long as those of all draws that are kept: the heaviest ones,
+# of at least a share of the weight.
+MOST_DRAWS, ROWS_OF_DRAWS, KEPT, LEAST = 128, 32_000, 32, 1e-3
+# The power of the weights: of a few dozen draws, one would have most of the weight.
+POWER = 0.5
 
 
 def compared(rows: Rows, scales: Floats, optima: Sequence[Climb], average: bool, rng: np.random.Generator) -> Floats:
@@ -47,3 +56,68 @@ def compared(rows: Rows, scales: Floats, optima: Sequence[Climb], average: bool,
     counts = np.concatenate((counts / counts.sum(), np.full(n_regions, 1.0 / max(n_regions, 1))))
     joined = np.array([np.concatenate(both) for both in densities])
     return stacking_weights(joined, counts) if average else np.eye(len(optima))[np.argmax(joined @ counts)]
+
+
+def plausible_kernels(optima: Sequence[Climb], rng: np.random.Generator) -> tuple[Climb, tuple[WeightedKernel, ...]]:
+    """Draw hyper-parameters from their posterior distribution, over forms and their parameters.
+
+    Proposals are each optimum, and pairs around it, from Laplace's approximation of the posterior there. The importance
+    weight of a proposal is its posterior density over that with which it was drawn. Averages have the square roots of
+    these weights: less variance, for a bias towards Laplace's approximation.
+
+    Parameters
+    ----------
+    optima : sequence of Climb
+        At their ends; of few rows, the same ones.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Climb
+        That of the form with the largest weight.
+    tuple of WeightedKernel
+        Its kernel first, and then the others, the one with the largest weight first.
+
+    References
+    ----------
+    H. Rue, S. Martino and N. Chopin, *Approximate Bayesian Inference for Latent Gaussian Models by Using Integrated
+    Nested Laplace Approximations*, Journal of the Royal Statistical Society B 71, 2009, section 3.
+
+    E. Koblents and J. Míguez, *A Population Monte Carlo Scheme with Transformed Weights and Its Application to
+    Stochastic Kinetic Models*, Statistics and Computing 25, 2015, section 3: powers of the weights.
+    """
+    n_pairs = max(1, min(MOST_DRAWS, ROWS_OF_DRAWS // optima[0].objective.n_rows) // (2 * len(optima)))
+    drawn: list[tuple[Climb, Indices, Floats, Floats]] = []
+    for optimum in optima:
+        information = optimum.at.information
+        # In the order of what the rows say of them, parameters of columns in any order have the same numbers.
+        order = np.lexsort((optimum.free, -np.diag(information)))
+        root = np.linalg.cholesky(information[np.ix_(order, order)]).astype(np.float64)
+        drawn += [(optimum, order, root, offset) for offset in _offsets(len(order), n_pairs, rng)]
+    moved = parallel_map(lambda draw: _weighed(*draw), drawn)
+    logarithms = np.array([logarithm for _, logarithm in moved])
+    best = int(np.argmax(logsumexp(logarithms.reshape(len(optima), -1), axis=1)))
+    first = best * (2 * n_pairs + 1)
+    weights = np.exp(POWER * logarithms - logsumexp(POWER * logarithms))
+    heavy = [i for i in np.argsort(-weights, kind="stable") if i != first and weights[i] >= LEAST]
+    kept = [first, *heavy[: KEPT - 1]]
+    total = weights[kept].sum()
+    return optima[best], tuple(drawn[i][0].space.weighted(moved[i][0], float(weights[i] / total)) for i in kept)
+
+
+def _offsets(k: int, n_pairs: int, rng: np.random.Generator) -> Floats:
+    """Return zero and pairs of standard normal vectors that add up to zero."""
+    drawn = rng.standard_normal((k, n_pairs)).T
+    return np.concatenate((np.zeros((1, k)), drawn, -drawn))
+
+
+def _weighed(optimum: Climb, order: Indices, root: Floats, offset: Floats) -> tuple[Floats, float]:
+    """Move off an optimum, by the Cholesky factor of the information of its parameters in an order.
+
+    Return the logarithm of the posterior density there over that of the proposal, too.
+    """
+    free = optimum.free.copy()
+    free[order] += np.linalg.solve(root.T, offset)
+    free = np.clip(free, *optimum.objective.bounds.T)
+    proposal = np.log(np.diag(root)).sum() - 0.5 * (offset @ offset + len(free) * np.log(2.0 * np.pi))
+    return free, optimum.objective.value(free) - proposal

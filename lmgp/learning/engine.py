@@ -16,9 +16,8 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from lmgp.data import RandomState, Rows, check_rows, generator, sampling, validated_pair
 from lmgp.errors import SILENT, DuplicateRowsWarning, InputError, warn
 from lmgp.kernels.base import Kernel, unsupported
-from lmgp.learning.choice import compared
+from lmgp.learning.choice import compared, plausible_kernels
 from lmgp.learning.forms import Ard, Form, declared_free, make_form, names_of
-from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.record import Learned, Learning
 from lmgp.learning.search import FIRST_ROWS, Search
 from lmgp.learning.space import Units
@@ -53,11 +52,11 @@ REMEMBERED: dict[str, Learned] = {}
 MOST_REMEMBERED = 16
 _LOCK = threading.Lock()
 
+# Of the parameters that `learn` and the models share.
 CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, str, "array-like", None],
     "ard": ["boolean", StrOptions({"auto"})],
     "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
-    "standardize": ["boolean"],
     "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
     "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
     "random_state": ["random_state", np.random.Generator],
@@ -204,7 +203,7 @@ def learn(
         max_learning_rows=max_learning_rows, max_memory_gib=max_memory_gib,
     )  # fmt: skip
     given = vars(settings) | {"random_state": random_state}
-    validate_parameter_constraints(CONSTRAINTS, given, caller_name="learn")
+    validate_parameter_constraints(CONSTRAINTS | {"standardize": ["boolean"]}, given, caller_name="learn")
     checker = _Checker()
     inputs, target = validated_pair(checker, X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
@@ -221,8 +220,7 @@ def learn(
 def learn_warned(rows: Rows, settings: Settings) -> Learned:
     """Learn from the rows of a user, and warn of a noise that has collapsed because of exact copies."""
     learned = learn_rows(rows, settings)
-    if not SILENT.get():
-        _warn_of_copies(rows, learned, settings)
+    _warn_of_copies(rows, learned, settings)
     return learned
 
 
@@ -284,7 +282,7 @@ def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
 def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     """Warn where the rows without their exact copies give a much larger noise, with the same form of the kernel."""
     n_copies, given = learned.learning.n_copies, settings.noise_variance is not None or rows.noise_variances is not None
-    if given or not n_copies:
+    if SILENT.get() or given or not n_copies:
         return
     rows = merged_copies(most_of(rows))
     if len(rows) < 2 or learned.noise_variance >= COLLAPSED_NOISE * rows.mean_weight * float(np.var(rows.Y)):
@@ -339,9 +337,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
     if average and exact and len(rows) <= FEW_ROWS:
         chosen, kernels = plausible_kernels(optima, draws)
     else:
-        weights = np.ones(1)
-        if len(optima) > 1:
-            weights = compared(rows, units.columns, optima, average, draws)
+        weights = compared(rows, units.columns, optima, average, draws) if len(optima) > 1 else np.ones(1)
         pairs = sorted(zip(optima, weights.tolist(), strict=True), key=lambda pair: -pair[1])
         chosen = pairs[0][0]
         kernels = tuple(one.space.weighted(one.free, weight) for one, weight in pairs if weight > 0.0)

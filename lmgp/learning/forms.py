@@ -111,12 +111,9 @@ def make_form(
     labels = np.unique(given if ard else np.zeros(len(given)), return_inverse=True)[1]
     terms = [_factors(term.split("*"), name, rows, list(categories)) for term in name.split("+")]
     kernel = reduce(add, [reduce(mul, factors) for factors in terms])
-    ties: list[int] = []
-    for parameter in kernel.free_parameters:
-        seen = slice(None) if parameter.columns is None else list(parameter.columns)
-        shared = np.unique(labels[seen], return_inverse=True)[1] if parameter.value.ndim else np.zeros(1, np.intp)
-        ties += (max(ties, default=-1) + 1 + shared).tolist()
-    return Form(name, bool(ard and labels.max() > 0), kernel, np.array(ties, dtype=np.intp))
+    parts, columns = parameter_units(kernel, np.ones(len(labels)), 1.0)[2].T
+    ties = np.unique(parts * len(labels) + labels[columns], return_inverse=True)[1]
+    return Form(name, bool(ard and labels.max() > 0), kernel, ties)
 
 
 def _factors(names: Sequence[str], form: str, rows: Rows, categories: list[int]) -> list[Kernel]:
@@ -139,6 +136,42 @@ def _factors(names: Sequence[str], form: str, rows: Rows, categories: list[int])
         bounds = "kernel__variance_bounds" if name == CATEGORIES else "variance_bounds"
         factors.append(factor.set_params(**{bounds: "fixed"}) if factors else factor)
     return factors
+
+
+def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[Floats, list[str], Indices]:
+    """Say what each free number of a kernel is measured in.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    columns : ndarray of shape (d,)
+        The unit of each column; a number that several columns share is measured in their mean.
+    variance : float
+        Of y.
+
+    Returns
+    -------
+    units : ndarray of shape (n_theta,)
+        In the order of `kernel.theta`.
+    kinds : list of str
+        Keys of `lmgp.learning.space.RANGES`.
+    labels : ndarray of int of shape (n_theta, 2)
+        The part and the column that each belongs to.
+    """
+    units: list[float] = []
+    kinds: list[str] = []
+    labels: list[tuple[int, int]] = []
+    for part, parameter in enumerate(kernel.free_parameters):
+        seen = list(parameter.columns or range(len(columns)))
+        kind, unit = parameter.kind, columns[seen] if parameter.value.ndim else columns[seen].mean(keepdims=True)
+        labels += [(part, column) for column in seen[: parameter.value.size]]
+        if kind in ("variance", "slope"):
+            kind, unit = "variance", variance * (unit**-2.0 if kind == "slope" else np.ones(1))
+        elif kind == "other":
+            unit = np.ones(1)
+        units += np.broadcast_to(unit, parameter.value.size).tolist()
+        kinds += [kind] * parameter.value.size
+    return np.array(units), kinds, np.array(labels, dtype=np.intp).reshape(-1, 2)
 
 
 def declared_free(kernel: Kernel) -> Form:

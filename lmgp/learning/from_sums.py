@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from lmgp.data import Floats
 from lmgp.errors import InputError, warn
 from lmgp.kernels.base import Kernel
+from lmgp.learning.forms import parameter_units
 from lmgp.learning.record import Learned
-from lmgp.learning.space import RANGES, parameter_units
+from lmgp.learning.space import RANGES
 from lmgp.posteriors.modes import Modes
 from lmgp.posteriors.spectral import ModeLikelihood
 from lmgp.sums.modes import ModeSums

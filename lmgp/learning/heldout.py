@@ -36,17 +36,14 @@ class HeldOut:
 
     Attributes
     ----------
-    rows : Rows
-        All.
     taken : ndarray of bool of shape (n,)
-        Which of them are left out.
+        Which rows are left out.
     index : ndarray of int
         Those to predict.
     region : ndarray of int
         The neighbourhood of each of them.
     """
 
-    rows: Rows
     taken: NDArray[np.bool_]
     index: Indices
     region: Indices
@@ -71,12 +68,7 @@ class HeldOut:
             predicted.append(rng.permutation(near[~taken[near]])[:N_IN_REGION])
             taken[near] = True
         labels = np.repeat(np.arange(len(predicted)), [len(some) for some in predicted])
-        return cls(rows, taken, np.concatenate(predicted), labels)
-
-    @property
-    def regions(self) -> Rows:
-        """The rows to predict."""
-        return self.rows.take(self.index)
+        return cls(taken, np.concatenate(predicted), labels)
 
     def means(self, densities: Floats) -> Floats:
         """Return the mean of each neighbourhood of a number of each row."""
@@ -156,16 +148,11 @@ class Validation:
             Takes what is predicted: the rows that are left out by themselves, and then those of each set of
             neighbourhoods. Returns the log densities of each of these.
         """
-        whole = self.trended(process)
-        parts = [(whole.rows.take(self.alone), *whole.leave_one_out(self.alone))]
+        whole, noise = self.trended(process), process.noise
+        predicted = [noise.observed(whole.rows.take(self.alone), *whole.leave_one_out(self.alone), True)]
         for held in self.neighbourhoods:
-            around = self.trended(process.without(held.taken))
-            parts.append((whole.rows.take(held.index), *around.distribution(held.regions.X)))
-        noises = [process.noise.of_observations(rows) for rows, *_ in parts]
-        predicted = [
-            (rows, rows.Y, means, np.sqrt(variances + noise)[:, None], number == 0)
-            for number, ((rows, means, variances), noise) in enumerate(zip(parts, noises, strict=True))
-        ]
+            around, rows = self.trended(process.without(held.taken)), whole.rows.take(held.index)
+            predicted.append(noise.observed(rows, *around.distribution(rows.X), False))
         alone, *of_regions = density(predicted)
         means = [held.means(part) for held, part in zip(self.neighbourhoods, of_regions, strict=True)]
         return [alone, np.concatenate([np.empty(0), *means])]

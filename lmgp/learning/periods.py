@@ -1,13 +1,8 @@
-"""Where the search for a period starts: the peaks of the periodogram of the rows."""
-
-from collections.abc import Iterable, Iterator
-from itertools import permutations, product
+"""The likely periods of rows: the peaks of their periodogram."""
 
 import numpy as np
 
 from lmgp.data import Floats, Rows
-from lmgp.errors import InputError
-from lmgp.learning.space import Space
 
 # The likelihood has a maximum near each of many periods: those of this number of peaks are tried.
 CANDIDATES = 4
@@ -16,34 +11,6 @@ CANDIDATES = 4
 OVERSAMPLED, MOST_CYCLES, MOST_ROWS = 8, 4000, 2000
 # Of two peaks that are nearer to each other, in cycles within the extent, the lower one is a side lobe.
 APART = 2.0
-
-
-def with_periods(starts: Iterable[Floats], space: Space, rows: Rows) -> Iterator[Floats]:
-    """Go through starting points with each of the likely periods; of several periodic parts, each with another.
-
-    Parameters
-    ----------
-    starts : iterable of ndarray of shape (n_free,)
-    space : Space
-    rows : Rows
-        With y centred.
-    """
-    (at,) = np.nonzero(space.kinds == "period")
-    if not space.form.named or not len(at):
-        yield from starts
-        return
-    parts, columns = space.labels[at].T
-    _, part = np.unique(parts, return_inverse=True)
-    candidates, n_parts = np.log(likely_periods(rows)), int(part.max()) + 1
-    if n_parts > CANDIDATES:
-        raise InputError(
-            f"Periods are looked for in up to {CANDIDATES} periodic terms; got {n_parts}. Give a kernel object, whose "
-            "period_bounds=(low, high) say where each period is."
-        )
-    for start, chosen in product(starts, permutations(candidates, n_parts)):
-        moved = start.copy()
-        moved[at] = np.array(chosen)[part, columns] - space.log_units[at]
-        yield moved
 
 
 def likely_periods(rows: Rows) -> Floats:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.average import WeightedKernel
-from lmgp.utils.trials import Trials, aligned
+from lmgp.utils.trials import Trials
 
 
 class Trial(NamedTuple):
@@ -58,6 +58,11 @@ class Trial(NamedTuple):
     chosen: bool = False
     n_own: int = 0
 
+    @property
+    def lengthscales(self) -> str:
+        """How many there are, to be printed."""
+        return f"of {self.n_own} columns" if self.n_own else "one a column" if self.ard else "one"
+
 
 @dataclass(frozen=True)
 class Learning(Trials[Trial]):
@@ -83,30 +88,26 @@ class Learning(Trials[Trial]):
     n_copies: int = 0
     seconds: float = 0.0
 
+    columns = (
+        ("kernel", lambda trial: trial.kernel, ""),
+        ("lengthscales", lambda trial: trial.lengthscales, ""),
+        ("likelihood", lambda trial: trial.likelihood, ""),
+        ("rows", lambda trial: trial.n_rows, ","),
+        ("neighbours", lambda trial: trial.n_neighbors or "all", ""),
+        ("nats/row", lambda trial: trial.log_likelihood, ".4f"),
+        ("s.e.", lambda trial: trial.standard_error or None, ".1g"),
+        ("rows left out", lambda trial: trial.alone, ".4f"),
+        ("regions", lambda trial: trial.regions, ".4f"),
+        ("s.e.", lambda trial: trial.density_error, ".1g"),
+        ("s", lambda trial: trial.seconds, ".2g"),
+    )
+
     def __str__(self) -> str:
         if not self.trials:
             return "Nothing was learned: the kernel and the noise variance were given."
-        names = "kernel", "lengthscales", "likelihood", "rows", "neighbours", "nats/row", "s.e."
-        heading = "", *names, "rows left out", "regions", "s.e.", "s"
-        lines = [
-            (
-                "*" if trial.chosen else "",
-                trial.kernel,
-                f"of {trial.n_own} columns" if trial.n_own else "one a column" if trial.ard else "one",
-                trial.likelihood,
-                f"{trial.n_rows:,}",
-                str(trial.n_neighbors or "all"),
-                f"{trial.log_likelihood:.4f}",
-                f"{trial.standard_error:.1g}" if trial.standard_error else "-",
-                *("-" if math.isnan(value) else f"{value:.4f}" for value in (trial.alone, trial.regions)),
-                "-" if math.isnan(trial.density_error) else f"{trial.density_error:.1g}",
-                f"{trial.seconds:.2g}",
-            )
-            for trial in self.trials
-        ]
         copies = f", of which {self.n_copies:,} are exact copies of others" if self.n_copies else ""
         note = f"*: taken, for {self.n_rows:,} rows{copies}. {self.seconds:.2g} s in all."
-        return "\n".join((*aligned((heading, *lines), 4), note))
+        return "\n".join((*self.table(4), note))
 
 
 @dataclass(frozen=True)

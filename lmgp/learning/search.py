@@ -1,19 +1,19 @@
 """The optimum of a form: the maximum of its likelihood of all rows, with the prior."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import permutations, product
 from time import perf_counter
 
 import numpy as np
 
-from lmgp.data import Floats, Rows, sampling
+from lmgp.data import Floats, Indices, Rows, sampling
+from lmgp.errors import InputError
 from lmgp.learning.forms import Form
-from lmgp.learning.periods import with_periods
+from lmgp.learning.periods import likely_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.screening import end_with_shared_lengthscales, screened
 from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, Space, Units
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.linalg import ROUNDING
@@ -43,6 +43,10 @@ STRONG_EVIDENCE, HOPELESS = 3.0, 10.0
 # Below this noise variance, in variances of y, summits of the exact likelihood may be far apart, and a climb ends where
 # a rough part has what a smooth one explains better. Then it is climbed where parts share their lengthscales, too.
 LITTLE_NOISE = 1e-3
+# Of more columns than the last of these numbers, as many have lengthscales of their own as is likeliest. Climbs that
+# tell take at most this number of steps, for lengthscales need not be exact to be compared, and are steered by the
+# information of the Vecchia likelihood with this number of neighbours of each row.
+NUMBERS, SCREENING_STEPS, SCREENING_NEIGHBORS = (0, 1, 2, 5, 10, 20), 20, 10
 # At most this number of rows is factorised together where predictions are from nearest rows.
 MOST_TOGETHER = 4096
 
@@ -147,7 +151,7 @@ class Search:
             return Climb(objective, start).go_on()
 
         apart = climbed(space, start)
-        if not (self.exact and self.close and np.count_nonzero(space.kinds == "lengthscale") > 1):
+        if not (self.exact and self.close and len(space.lengthscales[0]) > 1):
             return apart
         close = replace(space, own_deviation=CLOSE_DEVIATION)
         evidence = apart.log_evidence(space)
@@ -174,3 +178,111 @@ class Search:
 
     def _objective(self, rows: Rows, space: Space) -> ExactObjective:
         return ExactObjective(rows, space, VecchiaLikelihood(rows, *INFORMATION, sampling(self.draw)))
+
+
+def with_periods(starts: Iterable[Floats], space: Space, rows: Rows) -> Iterator[Floats]:
+    """Go through starting points with each of the likely periods; of several periodic parts, each with another.
+
+    Parameters
+    ----------
+    starts : iterable of ndarray of shape (n_free,)
+    space : Space
+    rows : Rows
+        With y centred.
+    """
+    (at,) = np.nonzero(space.kinds == "period")
+    if not space.form.named or not len(at):
+        yield from starts
+        return
+    parts, columns = space.labels[at].T
+    _, part = np.unique(parts, return_inverse=True)
+    candidates, n_parts = np.log(likely_periods(rows)), int(part.max()) + 1
+    if n_parts > len(candidates):
+        raise InputError(
+            f"Periods are looked for in up to {len(candidates)} periodic terms; got {n_parts}. Give a kernel object, "
+            "whose period_bounds=(low, high) say where each period is."
+        )
+    for start, chosen in product(starts, permutations(candidates, n_parts)):
+        moved = start.copy()
+        moved[at] = np.array(chosen)[part, columns] - space.log_units[at]
+        yield moved
+
+
+def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) -> tuple[Space, Floats, int | None]:
+    """Let most of many columns share a lengthscale in each part of a named form.
+
+    Climbs by samples of the rows, in which each column has one lengthscale for all parts, rank the columns by the mean
+    of its logarithm. Then the first of this ranking have lengthscales of their own, and all others share one, in their
+    standard deviations: as many as have the largest evidence, by Laplace's approximation, less the logarithm of the
+    number of choices of as many columns, for the best of many columns are better by chance.
+
+    Parameters
+    ----------
+    samples : sequence of Rows
+        Of the rows that are to be learned from; the first one tells the evidence.
+    space : Space
+        Of all lengthscales.
+    start : ndarray of shape (n_free,)
+        Where the climbs that rank the columns begin.
+    n_rows : int
+        The number of all rows, for which the evidence is to stand.
+
+    Returns
+    -------
+    space : Space
+        In which most of many columns share a lengthscale in each part; the same, where columns are few, or the kernel
+        has no metric.
+    start : ndarray of shape (n_free,)
+        A point there.
+    n_own : int or None
+        The number of columns with lengthscales of their own; None where nothing was screened.
+
+    References
+    ----------
+    J. Chen and Z. Chen, *Extended Bayesian Information Criteria for Model Selection with Large Model Spaces*,
+    Biometrika 95, 2008.
+    """
+    scales, parts, columns = space.lengthscales
+    n = len(np.unique(columns))
+    if n <= NUMBERS[-1] or not (space.form.named and space.form.kernel.can("metric")):
+        return space, start, None
+    ends = np.mean(parallel_map(lambda rows: end_with_shared_lengthscales(rows, space, start), samples), axis=0)
+    lengthscales = np.empty(n)
+    lengthscales[columns] = ends[scales]
+    rank = np.argsort(np.argsort(lengthscales, kind="stable"))
+
+    def score(number: int) -> tuple[float, int, Floats]:
+        climb, free = _climbed_tied(samples[0], space, np.minimum(rank, number)[columns], ends)
+        evidence = climb.log_evidence(climb.space, n_rows / len(samples[0]))
+        return evidence - math.log(math.comb(n, number)), number, free
+
+    _, n_own, free = max(parallel_map(score, NUMBERS), key=lambda scored: scored[0])
+    labels = np.minimum(rank, n_own)[columns] + (n_own + 1) * parts
+    return *_tied(space, labels, free)[:2], n_own
+
+
+def end_with_shared_lengthscales(rows: Rows, space: Space, start: Floats) -> Floats:
+    """Climb the likelihood of some rows where each column has one lengthscale for all parts; return the end."""
+    return _climbed_tied(rows, space, space.lengthscales[2], start)[1]
+
+
+def _climbed_tied(rows: Rows, space: Space, labels: Indices, start: Floats) -> tuple[Climb, Floats]:
+    """Climb where lengthscales of one label are one number; return the end in the space of all, too."""
+    tied, start, places = _tied(space, labels, start)
+    likelihood = VecchiaLikelihood(rows, len(rows), SCREENING_NEIGHBORS, sampling())
+    climb = Climb(ExactObjective(rows, tied, likelihood), start).go_on(SCREENING_STEPS)
+    return climb, climb.free[places]
+
+
+def _tied(space: Space, labels: Indices, start: Floats) -> tuple[Space, Floats, Indices]:
+    """Let lengthscales of one label be one number, at first the mean of their logarithms.
+
+    Returns the space, the point there, and which of its numbers each number of the space of all lengthscales is.
+    """
+    _, first, of_label = np.unique(labels, return_index=True, return_inverse=True)
+    (scales, *_), start, behind = space.lengthscales, start.copy(), np.arange(len(start))
+    start[scales] = (np.bincount(of_label, start[scales]) / np.bincount(of_label))[of_label]
+    behind[scales] = scales[first[of_label]]
+    kept, places = np.unique(behind, return_inverse=True)
+    form = replace(space.form, ties=places[space.form.ties])
+    return replace(space, form=form), start[kept], places

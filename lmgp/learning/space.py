@@ -10,7 +10,7 @@ import numpy as np
 from lmgp.data import Floats, Indices, Rows, column_deviations, column_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
-from lmgp.learning.forms import Form
+from lmgp.learning.forms import Form, parameter_units
 from lmgp.posteriors.average import WeightedKernel
 
 # Weak Gaussian priors on logarithms, in the units of the data, keep the lengthscale of a column that says nothing
@@ -50,42 +50,6 @@ def deviation(values: Floats, name: str) -> float:
             f"{name} by {deviation or largest:.0e}."
         )
     return deviation
-
-
-def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[Floats, list[str], Indices]:
-    """Say what each free number of a kernel is measured in.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    columns : ndarray of shape (d,)
-        The unit of each column; a number that several columns share is measured in their mean.
-    variance : float
-        Of y.
-
-    Returns
-    -------
-    units : ndarray of shape (n_theta,)
-        In the order of `kernel.theta`.
-    kinds : list of str
-        Keys of `RANGES`.
-    labels : ndarray of int of shape (n_theta, 2)
-        The part and the column that each belongs to.
-    """
-    units: list[float] = []
-    kinds: list[str] = []
-    labels: list[tuple[int, int]] = []
-    for part, parameter in enumerate(kernel.free_parameters):
-        seen = list(parameter.columns or range(len(columns)))
-        kind, unit = parameter.kind, columns[seen] if parameter.value.ndim else columns[seen].mean(keepdims=True)
-        labels += [(part, column) for column in seen[: parameter.value.size]]
-        if kind in ("variance", "slope"):
-            kind, unit = "variance", variance * (unit**-2.0 if kind == "slope" else np.ones(1))
-        elif kind == "other":
-            unit = np.ones(1)
-        units += np.broadcast_to(unit, parameter.value.size).tolist()
-        kinds += [kind] * parameter.value.size
-    return np.array(units), kinds, np.array(labels, dtype=np.intp).reshape(-1, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +164,13 @@ class Space:
             medians[:n_theta] = self.form.kernel.theta - self._log_units[:n_theta]
         return medians
 
+    @property
+    def lengthscales(self) -> tuple[Indices, Indices, Indices]:
+        """Which of the free numbers are lengthscales, and the part and the column of each, counted from 0."""
+        (scales,) = np.nonzero(self.kinds == "lengthscale")
+        parts, columns = self.labels[scales].T
+        return scales, parts, np.unique(columns, return_inverse=True)[1]
+
     def logarithms(self, free: Floats) -> Floats:
         """Return ``kernel.theta`` and the logarithm of the noise variance, in the caller's units."""
         logarithms: Floats = free[self.index] + self._log_units
@@ -229,20 +200,15 @@ class Space:
         """Return the logarithm of the prior density, and its gradient."""
         off = free - self.median
         slope: Floats = -self.prior_information @ off
-        return 0.5 * float(off @ slope) + self._log_constant, slope
+        log_determinant = float(np.linalg.slogdet(self.prior_information / (2.0 * math.pi))[1])
+        return 0.5 * float(off @ slope) + 0.5 * log_determinant, slope
 
     @cached_property
     def prior_information(self) -> Floats:
         """The inverse of the prior covariance: minus the second derivatives of the logarithm of the prior density."""
         own, common = self.own_deviation**2, PRIOR_DEVIATION**2
         covariance: Floats = common * np.eye(len(self.bounds))
-        (scales,) = np.nonzero(self.kinds == "lengthscale")
-        parts, columns = self.labels[scales].T
+        scales, parts, columns = self.lengthscales
         alike = (parts == parts[:, None]).astype(float) + (columns == columns[:, None]) + np.eye(len(scales))
         covariance[np.ix_(scales, scales)] = common + own * alike
         return np.linalg.inv(covariance).astype(np.float64)
-
-    @cached_property
-    def _log_constant(self) -> float:
-        """The logarithm of what makes the prior a density."""
-        return 0.5 * float(np.linalg.slogdet(self.prior_information / (2.0 * math.pi))[1])

@@ -1,32 +1,46 @@
 """The choice of a recipe for some rows: the exact GP or a global solve at once, or what trials on probes ask for."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from time import perf_counter
 
 import numpy as np
 from sklearn.base import clone
 
-from lmgp.data import Noise, drawing_of, sampling
-from lmgp.errors import InputError, MemoryLimitError
+from lmgp.data import Floats, Noise, Predicted, column_scales, drawing_of, sampling
+from lmgp.distributions.left_out import LeftOut
+from lmgp.distributions.noise import ObservationNoise
+from lmgp.errors import InputError, MemoryLimitError, NumericalError
 from lmgp.features.fourier import FourierMap
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import unsupported
+from lmgp.learning.heldout import N_NEIGHBORS, Validation, mean_and_error
+from lmgp.metrics import kl_divergence
+from lmgp.neighbours.duplicates import steady_order, steady_sample
 from lmgp.neighbours.placement import cover, negligible_share
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.local import PRUNE
 from lmgp.posteriors.modes import ModeSolve, check_modes, choose_modes
+from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
-from lmgp.selection.candidates import AFFORDABLE, Candidate, Problem, candidates, max_centroids
+from lmgp.selection.candidates import AFFORDABLE, NEIGHBOURS, Candidate, Problem, candidates, max_centroids
 from lmgp.selection.methods import EXACT, RESIDUAL, SPECTRAL
-from lmgp.selection.nearest import FEW, gain_over_nearest, number_of_rows
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import RecipeTrial, Selection, at_once, select
-from lmgp.utils.progress import stage
+from lmgp.selection.search import RecipeTrial, Selection
+from lmgp.utils.progress import silent, stage, tried_model
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.
 MEAN_ERROR = 1e-2
+# All trials together take at most this number of nominal seconds.
+TRIALS = 3.0
+# Each row is predicted from the 256 nearest rows, but from this number where these predict rows left out better than
+# 128 do, which tell as much in a quarter of the time, by more than the second number of standard errors.
+FEW, ERRORS = 8, 2.0
+# Models are compared by rows left out on at most this number of rows.
+MOST_ROWS = 20_000
 # The columns of these maps are shared by all rows.
 GLOBAL = (FourierMap, NystroemFeatures)
 
@@ -92,7 +106,7 @@ def _by_trials(problem: Problem, seed: int) -> tuple[Candidate, Selection]:
         return select(problem, probes, candidates(problem, covers), build)
     number = number_of_rows(problem, max_rows_within(problem.max_memory_gib))
     preferred = problem.of_nearest_rows(number)
-    tried: tuple[RecipeTrial, ...] = ()
+    before: tuple[RecipeTrial, ...] = ()
     if number > FEW:  # where few rows predict better, what is nearer to the exact process predicts worse
         # Residuals of near rows take by far the longest to predict.
         listed = [one for one in candidates(problem, covers) if one.trial.method != RESIDUAL]
@@ -101,9 +115,9 @@ def _by_trials(problem: Problem, seed: int) -> tuple[Candidate, Selection]:
             gain = gain_over_nearest(problem, candidate.recipe, number, drawing_of(seed))
             if gain > -problem.tolerance:
                 return candidate, selection
-        tried = tuple(one._replace(chosen=False) for one in selection if one.n_neighbors != number)
+        before = tuple(one._replace(chosen=False) for one in selection if one.n_neighbors != number)
     candidate, selection = select(problem, probes, [preferred], build)
-    return candidate, replace(selection, trials=(*tried, *selection), by_rows_left_out=True)
+    return candidate, replace(selection, trials=(*before, *selection), by_rows_left_out=True)
 
 
 def _by_modes(problem: Problem) -> tuple[Candidate, Selection] | None:
@@ -130,3 +144,118 @@ def _by_modes(problem: Problem) -> tuple[Candidate, Selection] | None:
     candidate = problem.candidate(SPECTRAL, modes.n_modes, Spectral(error, max_memory_gib=gib))
     candidate = replace(candidate, trial=candidate.trial._replace(kl=error**2, seconds=seconds))
     return candidate, at_once(problem, candidate)
+
+
+def at_once(problem: Problem, candidate: Candidate) -> Selection:
+    """Return the selection of a candidate that needs no search."""
+    return Selection((candidate.trial._replace(chosen=True),), problem.tolerance, problem.n_predict, 0, 0.0)
+
+
+def select(
+    problem: Problem, probes: Probes, candidates: Sequence[Candidate], build: Callable[[Candidate], Posterior]
+) -> tuple[Candidate, Selection]:
+    """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
+
+    Two standard errors are added to each divergence. Candidates are tried in the order of their nominal seconds, as far
+    as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the cheapest is
+    taken whose divergence is within one standard error of the least.
+
+    Parameters
+    ----------
+    problem : Problem
+    probes : Probes
+    candidates : sequence of Candidate
+    build : callable
+        Makes the posterior of a candidate, of `probes.rest`.
+
+    Returns
+    -------
+    Candidate
+    Selection
+
+    References
+    ----------
+    L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone, *Classification and Regression Trees*, 1984, section
+    3.4.3: the rule of one standard error.
+    """
+    trials: dict[Candidate, RecipeTrial] = {}
+    spent, tolerance = 0.0, problem.tolerance
+    for candidate in sorted(candidates, key=lambda one: one.trial.seconds):
+        if candidate.trial.method == EXACT:
+            trials[candidate] = candidate.trial
+        elif not trials or spent + candidate.trial_cost <= TRIALS:
+            spent += candidate.trial_cost
+            trials[candidate] = tried(problem, probes, candidate, build)
+        if candidate in trials and trials[candidate].within(tolerance):
+            chosen = candidate
+            break
+    else:
+        nearest = min(trials.values(), key=lambda trial: trial.kl)
+        chosen = next(one for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread)
+    table = tuple(trial._replace(chosen=one is chosen) for one, trial in trials.items())
+    return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
+
+
+def tried(
+    problem: Problem, probes: Probes, candidate: Candidate, build: Callable[[Candidate], Posterior]
+) -> RecipeTrial:
+    """Compare a candidate with the exact predictions."""
+    start, noise = perf_counter(), problem.noise_variance
+    try:
+        with silent():  # what is to be warned about, the model that is chosen says
+            means, variance = build(candidate).distribution(probes.X)
+        found = kl_divergence(means[:, 0], variance + noise, probes.mean, probes.variance + noise)
+        kl, spread = probes.mean_and_error(found)
+    except NumericalError:  # its noise is too small for float64: others may do
+        kl, spread = math.inf, 0.0
+    seconds = perf_counter() - start
+    return tried_model(candidate.trial._replace(kl=kl, spread=spread, n_probes=len(probes.X), trial_seconds=seconds))
+
+
+def number_of_rows(problem: Problem, most: int = NEIGHBOURS) -> int:
+    """Return from how many nearest rows each row is to be predicted: 256, or 8 where these predict better.
+
+    The exact process is that of its kernel and normal noise. Where neither is that of the rows, more of them may
+    predict worse: an outlier spoils the predictions of all rows of which it is a neighbour. Rows are left out by
+    themselves and in whole neighbourhoods, which count alike, and predicted from 8 and from 128 rows.
+
+    Parameters
+    ----------
+    problem : Problem
+    most : int, default=256
+        The largest number that memory allows.
+    """
+    rows, noise = problem.rows.take(steady_order(problem.rows)), Noise(problem.noise_variance)
+    validation = Validation.of(rows, column_scales(rows), sampling(0, 2))
+    few, many = (min(number, most) for number in (FEW, N_NEIGHBORS))
+    nearest = NearestPosterior(problem.kernel, rows, noise, many, share=False, precision="float32")
+    by_few, by_many = (validation.densities_by(nearest.with_neighbors(k), densities) for k in (few, many))
+    gain, error = mean_and_error([one - other for one, other in zip(by_few, by_many, strict=True)])
+    return few if gain > ERRORS * error else min(NEIGHBOURS, most)
+
+
+def gain_over_nearest(problem: Problem, recipe: Recipe, number: int, rng: np.random.Generator) -> float:
+    """Return by how much a recipe predicts rows left out better than a number of nearest rows does, in nats a row.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of whose rows a sample stands for more than 20,000.
+    recipe : Recipe
+    number : int
+    rng : numpy.random.Generator
+        Draws the map of the recipe.
+    """
+    rows, noise = problem.rows.take(steady_sample(problem.rows, MOST_ROWS)), Noise(problem.noise_variance)
+    validation = Validation.of(rows, column_scales(rows), sampling(0, 2), near=False)
+
+    posterior = recipe.posterior(problem.kernel, problem.noise_variance, rows, rng)
+    nearest = NearestPosterior(problem.kernel, rows, noise, number, share=False, precision="float32")
+    (here, _), (there, _) = (validation.densities_by(one, densities) for one in (posterior, nearest))
+    return float(np.mean(here - there))
+
+
+def densities(predicted: Sequence[Predicted]) -> list[Floats]:
+    """Return log densities of rows of one target that were left out, under the t that they tell."""
+    of_all = ObservationNoise.fitted("student", LeftOut.of(predicted))[1]
+    return np.split(of_all, np.cumsum([len(rows) for rows, *_ in predicted])[:-1])

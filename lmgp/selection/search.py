@@ -1,28 +1,15 @@
-"""Choosing by measurement: the cheapest candidate that is near enough to the exact GP on probes."""
+"""What was tried to choose a model, what it cost, and what was chosen."""
 
 import json
-import math
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
-from lmgp.errors import NumericalError
-from lmgp.metrics import kl_divergence
-from lmgp.posteriors.base import Posterior
-from lmgp.selection.methods import EXACT, SPECTRAL
-from lmgp.selection.probes import Probes
-from lmgp.utils.progress import silent, tried_model
-from lmgp.utils.trials import Trials, aligned
-
-if TYPE_CHECKING:
-    from lmgp.selection.candidates import Candidate, Problem
+from lmgp.selection.methods import SPECTRAL
+from lmgp.utils.trials import Trials
 
 # A divergence is within the tolerance if it is so with this number of standard errors added. Divergences have heavy
 # tails, and of many candidates the first one below the tolerance has been lucky with its probes.
 STANDARD_ERRORS = 2.0
-# All trials together take at most this number of nominal seconds.
-TRIALS = 3.0
 
 
 class RecipeTrial(NamedTuple):
@@ -128,24 +115,20 @@ class Selection(Trials[RecipeTrial]):
         values = json.loads(text)
         return cls(**{**values, "trials": tuple(RecipeTrial(*trial) for trial in values["trials"])})
 
+    columns = (
+        ("method", lambda trial: trial.method, ""),
+        ("size", lambda trial: trial.n_features, ""),
+        ("threshold", lambda trial: trial.threshold, "g"),
+        ("approximation", lambda trial: trial.approximation, ""),
+        ("nearest", lambda trial: trial.n_neighbors, ""),
+        ("KL/row", lambda trial: trial.kl, ".2g"),
+        ("s.e.", lambda trial: trial.spread, ".1g"),
+        ("probes", lambda trial: trial.n_probes, ""),
+        ("s", lambda trial: trial.seconds, ".2g"),
+        ("trial s", lambda trial: trial.trial_seconds, ".2g"),
+    )
+
     def __str__(self) -> str:
-        names = "method", "size", "threshold", "approximation", "nearest", "KL/row", "s.e.", "probes", "s", "trial s"
-        lines = [
-            (
-                "*" if trial.chosen else "",
-                trial.method,
-                str(trial.n_features),
-                "-" if trial.threshold is None else f"{trial.threshold:g}",
-                trial.approximation,
-                "-" if trial.n_neighbors is None else str(trial.n_neighbors),
-                f"{trial.kl:.2g}",
-                f"{trial.spread:.1g}",
-                str(trial.n_probes),
-                f"{trial.seconds:.2g}",
-                f"{trial.trial_seconds:.2g}",
-            )
-            for trial in self.trials
-        ]
         notes = [f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict."]
         if self.by_rows_left_out:
             notes.append("Rows left out have chosen how many nearest rows predict.")
@@ -165,70 +148,4 @@ class Selection(Trials[RecipeTrial]):
             notes.append("Its own estimate of its error needs no search.")
         else:
             notes.append("The exact process needs no search.")
-        return "\n".join((*aligned((("", *names), *lines), 2), *notes))
-
-
-def at_once(problem: "Problem", candidate: "Candidate") -> Selection:
-    """Return the selection of a candidate that needs no search."""
-    return Selection((candidate.trial._replace(chosen=True),), problem.tolerance, problem.n_predict, 0, 0.0)
-
-
-def select(
-    problem: "Problem", probes: Probes, candidates: Sequence["Candidate"], build: Callable[["Candidate"], Posterior]
-) -> tuple["Candidate", Selection]:
-    """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
-
-    Two standard errors are added to each divergence. Candidates are tried in the order of their nominal seconds, as far
-    as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the cheapest is
-    taken whose divergence is within one standard error of the least.
-
-    Parameters
-    ----------
-    problem : Problem
-    probes : Probes
-    candidates : sequence of Candidate
-    build : callable
-        Makes the posterior of a candidate, of `probes.rest`.
-
-    Returns
-    -------
-    Candidate
-    Selection
-
-    References
-    ----------
-    L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone, *Classification and Regression Trees*, 1984, section
-    3.4.3: the rule of one standard error.
-    """
-    trials: dict[Candidate, RecipeTrial] = {}
-    spent, tolerance = 0.0, problem.tolerance
-    for candidate in sorted(candidates, key=lambda one: one.trial.seconds):
-        if candidate.trial.method == EXACT:
-            trials[candidate] = candidate.trial
-        elif not trials or spent + candidate.trial_cost <= TRIALS:
-            spent += candidate.trial_cost
-            trials[candidate] = tried(problem, probes, candidate, build)
-        if candidate in trials and trials[candidate].within(tolerance):
-            chosen = candidate
-            break
-    else:
-        nearest = min(trials.values(), key=lambda trial: trial.kl)
-        chosen = next(one for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread)
-    table = tuple(trial._replace(chosen=one is chosen) for one, trial in trials.items())
-    return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
-
-
-def tried(
-    problem: "Problem", probes: Probes, candidate: "Candidate", build: Callable[["Candidate"], Posterior]
-) -> RecipeTrial:
-    """Compare a candidate with the exact predictions."""
-    start, noise = perf_counter(), problem.noise_variance
-    try:
-        with silent():  # what is to be warned about, the model that is chosen says
-            means, variance = build(candidate).distribution(probes.X)
-        found = kl_divergence(means[:, 0], variance + noise, probes.mean, probes.variance + noise)
-        kl, spread = probes.mean_and_error(found)
-    except NumericalError:  # its noise is too small for float64: others may do
-        kl, spread = math.inf, 0.0
-    seconds = perf_counter() - start
-    return tried_model(candidate.trial._replace(kl=kl, spread=spread, n_probes=len(probes.X), trial_seconds=seconds))
+        return "\n".join((*self.table(2), *notes))

@@ -1,7 +1,7 @@
 """What was tried: a sequence of lines, of which one was chosen, and how lines print as a table."""
 
-from collections.abc import Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar, overload
 
 Line = TypeVar("Line")
 
@@ -16,6 +16,8 @@ class Trials(Sequence[Line]):
     """
 
     trials: tuple[Any, ...]
+    # Of the printed table: the heading of each column, its value in a line, and how this is formatted.
+    columns: ClassVar[tuple[tuple[str, Callable[[Any], Any], str], ...]]
 
     @overload
     def __getitem__(self, index: int) -> Line: ...
@@ -34,6 +36,18 @@ class Trials(Sequence[Line]):
             if trial.chosen:
                 return trial
         raise AttributeError("Nothing was tried, and so nothing was chosen.")
+
+    def table(self, n_left: int) -> list[str]:
+        """Return the lines as text below their headings, the chosen one with a star: some columns aligned left first.
+
+        A value that is None, or not a number, is a dash.
+        """
+        lines = [("", *(heading for heading, _, _ in self.columns))]
+        for trial in self.trials:
+            values = ((value(trial), form) for _, value, form in self.columns)
+            cells = ("-" if value is None or value != value else format(value, form) for value, form in values)
+            lines.append(("*" if trial.chosen else "", *cells))
+        return aligned(lines, n_left)
 
 
 def aligned(lines: Sequence[Sequence[str]], n_left: int) -> list[str]:
