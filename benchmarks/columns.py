@@ -18,11 +18,11 @@ import numpy as np
 from common import RESULTS, timed, write, write_table
 
 from lmgp import GPRegressor
-from lmgp.learning import engine, screening
+from lmgp.learning import engine, search
 
 SIZES = "300x500", "1000x60", "20000x100"
 # The numbers that are tried; of fewer columns than the last one, all have lengthscales of their own.
-NUMBERS = {"none": (0,), "5": (5,), "20": (20,), "all": (10**9,), "chosen": screening.NUMBERS}
+NUMBERS = {"none": (0,), "5": (5,), "20": (20,), "all": (10**9,), "chosen": search.NUMBERS}
 FUNCTIONS = {
     "one column": lambda X: np.sin(2.0 * X[:, 3]),
     "two columns": lambda X: np.sin(X[:, 0]) + 0.5 * X[:, 1],
@@ -35,7 +35,7 @@ FUNCTIONS = {
 
 def run(size, function, draw, own):
     engine.REMEMBERED.clear()  # which knows nothing of this number
-    screening.NUMBERS = NUMBERS[own]
+    search.NUMBERS = NUMBERS[own]
     n, d = map(int, size.split("x"))
     rng = np.random.default_rng(draw)
     X = rng.normal(size=(n + 1000, d))

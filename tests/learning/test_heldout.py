@@ -15,11 +15,6 @@ from tests.conftest import KERNELS, NOISE, counts_and_noises
 Floats = NDArray[np.float64]
 
 
-def rest_of(held: HeldOut) -> Rows:
-    """The rows that were not left out."""
-    return held.rows.take(~held.taken)
-
-
 def rows(n: int, *, weights: bool = False, noises: bool = False) -> Rows:
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (n, 2))
@@ -32,9 +27,14 @@ def left_out(n: int, seed: int = 0, **given: bool) -> HeldOut:
     return HeldOut.of(rows(n, **given), np.ones(2), np.random.default_rng(seed))
 
 
-def densities(held: HeldOut, kernel: Kernel) -> Floats:
+def rest_of(given: Rows, held: HeldOut) -> Rows:
+    """The rows that were not left out."""
+    return given.take(~held.taken)
+
+
+def densities(given: Rows, held: HeldOut, kernel: Kernel) -> Floats:
     """Return the density of each neighbourhood."""
-    return Validation(held.rows, np.arange(1), [held]).densities(kernel, NOISE)[1]
+    return Validation(given, np.arange(1), [held]).densities(kernel, NOISE)[1]
 
 
 def numbers(given: Rows, of: Rows) -> NDArray[np.intp]:
@@ -47,20 +47,20 @@ class TestRows:
     @pytest.mark.parametrize("n", [120, 1000, 5000])
     def test_no_row_is_on_both_sides(self, n: int) -> None:
         held, all_rows = left_out(n), rows(n)
-        rest, regions = (set(numbers(one, all_rows)) for one in (rest_of(held), held.regions))
-        assert len(rest) == len(rest_of(held))
+        rest, regions = (set(numbers(one, all_rows)) for one in (rest_of(all_rows, held), all_rows.take(held.index)))
+        assert len(rest) == len(rest_of(all_rows, held))
         assert not rest & regions
         assert n - len(rest) <= heldout.SHARE * n
-        assert len(held.region) == len(held.regions) > 0
+        assert len(held.region) == len(held.index) > 0
 
     def test_neighbourhoods_of_several_sizes_are_left_out_as_a_whole(self) -> None:
-        held = left_out(5000)
+        given, held = rows(5000), left_out(5000)
+        rest = rest_of(given, held).X
         gaps = []
         for region in np.unique(held.region):
-            X = held.regions.X[held.region == region]
+            X = given.X[held.index[held.region == region]]
             assert len(X) <= heldout.N_IN_REGION
-            gaps.append(np.median(np.linalg.norm(X[:, None] - rest_of(held).X, axis=2).min(axis=1)))
-        rest = rest_of(held).X
+            gaps.append(np.median(np.linalg.norm(X[:, None] - rest, axis=2).min(axis=1)))
         alone = np.median(np.partition(np.linalg.norm(rest[:200, None] - rest, axis=2), 1, axis=1)[:, 1])
         assert np.bincount(held.region).max() == heldout.N_IN_REGION == 32
         assert len(gaps) >= 4
@@ -71,7 +71,7 @@ class TestRows:
     def test_few_rows_leave_out_neighbourhoods_of_their_root(self, n: int, sizes: list[int]) -> None:
         assert sizes_of_regions(n).tolist() == sizes
         if len(sizes) == 1:
-            assert n - len(rest_of(left_out(n))) == sizes[0]
+            assert n - len(rest_of(rows(n), left_out(n))) == sizes[0]
 
     def test_a_neighbourhood_is_the_rows_nearest_to_one_of_them(self) -> None:
         given, held = rows(150), left_out(150)
@@ -101,8 +101,8 @@ class TestRows:
         scales = np.array([1e3, 1e-3])
         one = left_out(2000)
         other = HeldOut.of(Rows(given.X * scales, given.Y[:, 0]), scales, np.random.default_rng(0))
-        np.testing.assert_array_equal(one.regions.Y[:, 0], other.regions.Y[:, 0])
-        np.testing.assert_array_equal(rest_of(one).Y[:, 0], rest_of(other).Y[:, 0])
+        np.testing.assert_array_equal(one.index, other.index)
+        np.testing.assert_array_equal(one.taken, other.taken)
 
     def test_the_mean_of_each_is_over_its_rows(self) -> None:
         held = replace(left_out(120), index=np.arange(4), region=np.array([1, 1, 3, 4]))
@@ -110,14 +110,14 @@ class TestRows:
 
     def test_is_drawn_by_the_generator(self) -> None:
         first, again, other = left_out(500), left_out(500), left_out(500, seed=1)
-        np.testing.assert_array_equal(rest_of(first).Y[:, 0], rest_of(again).Y[:, 0])
-        assert not np.array_equal(rest_of(first).Y[:, 0], rest_of(other).Y[:, 0])
+        np.testing.assert_array_equal(first.taken, again.taken)
+        assert not np.array_equal(first.taken, other.taken)
 
     def test_copies_by_the_thousand_are_no_trouble(self) -> None:
         given = rows(40)
         copies = given.take(np.repeat(np.arange(40), 50))
         held = HeldOut.of(copies, np.ones(2), np.random.default_rng(0))
-        assert np.isfinite(densities(held, KERNELS["matern32"][0])).all()
+        assert np.isfinite(densities(copies, held, KERNELS["matern32"][0])).all()
 
 
 @pytest.mark.parametrize("given", [{}, {"weights": True}, {"noises": True}, {"weights": True, "noises": True}])
@@ -128,8 +128,8 @@ def test_densities_are_those_of_dense_algebra(
     # From all other rows: of 150, one neighbourhood of 12 is left out.
     monkeypatch.setattr(heldout, "N_NEIGHBORS", 200)
     kernel, formula = KERNELS[name]
-    held = left_out(150, **given)
-    rest = rest_of(held)
+    all_rows, held = rows(150, **given), left_out(150, **given)
+    rest = rest_of(all_rows, held)
     weights = np.ones(len(rest)) if rest.weights is None else rest.weights
     own = np.full(len(rest), NOISE) if rest.noise_variances is None else rest.noise_variances
 
@@ -143,8 +143,8 @@ def test_densities_are_those_of_dense_algebra(
         mean = cross.T @ solved[:, 0]
         return -0.5 * (np.log(2.0 * np.pi * variance) + (new.Y[:, 0] - mean) ** 2 / variance)
 
-    means = [expected(held.regions.take(held.region == one)).mean() for one in np.unique(held.region)]
-    np.testing.assert_allclose(densities(held, kernel), means, rtol=1e-6)
+    means = [expected(all_rows.take(held.index[held.region == one])).mean() for one in np.unique(held.region)]
+    np.testing.assert_allclose(densities(all_rows, held, kernel), means, rtol=1e-6)
 
 
 def test_a_thousand_rows_are_left_out_by_themselves() -> None:
@@ -180,6 +180,6 @@ def test_rows_and_neighbourhoods_count_alike() -> None:
 
 
 def test_few_rows_leave_no_neighbourhood_out() -> None:
-    held = left_out(40)
-    assert len(rest_of(held)) == 40
-    assert len(densities(held, KERNELS["matern12"][0])) == 0
+    given, held = rows(40), left_out(40)
+    assert len(rest_of(given, held)) == 40
+    assert len(densities(given, held, KERNELS["matern12"][0])) == 0

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from lmgp import GPRegressor, learn
 from lmgp.data import Rows
 from lmgp.learning import periods
-from lmgp.learning.periods import CANDIDATES, likely_periods, with_periods
+from lmgp.learning.periods import CANDIDATES, likely_periods
+from lmgp.learning.search import with_periods
 from lmgp.learning.space import Space, Units
 from tests.learning.conftest import form_of
 

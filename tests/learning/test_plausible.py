@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal
 from lmgp import GPRegressor, MaternKernel
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
-from lmgp.learning import plausible
-from lmgp.learning.plausible import plausible_kernels
+from lmgp.learning import choice
+from lmgp.learning.choice import plausible_kernels
 from lmgp.learning.scoring import Climb
 from lmgp.learning.search import Search
 from lmgp.learning.space import Units
@@ -51,13 +51,13 @@ def posterior_on_a_grid(rows: Rows, one: Climb) -> tuple[Floats, Floats]:
 
 def keep_all(monkeypatch: pytest.MonkeyPatch, n_draws: int) -> None:
     for name, value in {"MOST_DRAWS": n_draws, "ROWS_OF_DRAWS": 10**9, "KEPT": 10**9, "LEAST": 0.0}.items():
-        monkeypatch.setattr(plausible, name, value)
+        monkeypatch.setattr(choice, name, value)
 
 
 @pytest.mark.slow
 def test_draws_have_the_moments_of_the_posterior(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_all(monkeypatch, 2000)
-    monkeypatch.setattr(plausible, "POWER", 1.0)
+    monkeypatch.setattr(choice, "POWER", 1.0)
     rows = problem(draw_from)
     one = optimum(rows, noise=0.05)
     chosen, kernels = plausible_kernels([one], np.random.default_rng(0))
@@ -80,7 +80,7 @@ def test_a_draw_has_the_posterior_density_over_that_of_its_proposal(draw_from: D
     order = np.array([2, 0, 1, *range(3, len(one.free))])
     root = np.linalg.cholesky(one.at.information[np.ix_(order, order)])
     for offset in 0.3 * np.random.default_rng(0).normal(size=(3, len(one.free))):
-        moved, logarithm = plausible._weighed(one, order, root, offset)
+        moved, logarithm = choice._weighed(one, order, root, offset)
         np.testing.assert_allclose(root.T @ (moved - one.free)[order], offset, atol=1e-10)
         kernel, noise, _ = one.space.weighted(moved)
         covariance = kernel(rows.X) + noise * np.eye(len(rows))
@@ -106,7 +106,7 @@ def test_the_first_is_the_optimum_of_the_best_form_and_others_follow_by_weight(
 @pytest.mark.slow
 def test_forms_have_the_weights_of_their_evidence(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_all(monkeypatch, 4000)
-    monkeypatch.setattr(plausible, "POWER", 1.0)
+    monkeypatch.setattr(choice, "POWER", 1.0)
     rows = problem(draw_from, 30)
     forms = [optimum(rows, name, noise=0.05) for name in ("matern12", "gaussian")]
     chosen, kernels = plausible_kernels(forms, np.random.default_rng(0))
@@ -127,8 +127,8 @@ def test_the_optimum_comes_first_and_the_others_by_their_weight(draw_from: Draw)
     assert kernels[0].noise_variance == noise
     weights = [each.weight for each in kernels[1:]]
     assert weights == sorted(weights, reverse=True)
-    assert 10 < len(kernels) <= plausible.KEPT
-    assert min(weights) >= 0.9 * plausible.LEAST
+    assert 10 < len(kernels) <= choice.KEPT
+    assert min(weights) >= 0.9 * choice.LEAST
     assert sum(weights) + kernels[0].weight == pytest.approx(1.0)
 
 
@@ -137,7 +137,7 @@ def test_averages_have_the_square_roots_of_importance_weights(draw_from: Draw, m
     rows = problem(draw_from)
     one = optimum(rows)
     _, kernels = plausible_kernels([one], np.random.default_rng(0))
-    monkeypatch.setattr(plausible, "POWER", 1.0)
+    monkeypatch.setattr(choice, "POWER", 1.0)
     _, by_importance = plausible_kernels([one], np.random.default_rng(0))
     assert [each.noise_variance for each in kernels] == [each.noise_variance for each in by_importance]
     weights, importance = (np.array([each.weight for each in some]) for some in (kernels, by_importance))
@@ -145,15 +145,15 @@ def test_averages_have_the_square_roots_of_importance_weights(draw_from: Draw, m
 
 
 def test_the_more_rows_there_are_the_fewer_draws(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plausible, "ROWS_OF_DRAWS", 500)
-    monkeypatch.setattr(plausible, "LEAST", 0.0)
+    monkeypatch.setattr(choice, "ROWS_OF_DRAWS", 500)
+    monkeypatch.setattr(choice, "LEAST", 0.0)
     rows = problem(draw_from)
     _, kernels = plausible_kernels([optimum(rows)], np.random.default_rng(0))
     assert len(kernels) == 500 // 25 + 1
 
 
 def test_draws_come_in_pairs_around_the_optimum() -> None:
-    offsets = plausible._offsets(3, 5, np.random.default_rng(0))
+    offsets = choice._offsets(3, 5, np.random.default_rng(0))
     assert offsets.shape == (11, 3)
     np.testing.assert_array_equal(offsets[0], 0.0)
     np.testing.assert_array_equal(offsets[1:6], -offsets[6:])

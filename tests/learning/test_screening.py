@@ -6,8 +6,7 @@ from numpy.typing import NDArray
 
 from lmgp import learn
 from lmgp.data import Rows
-from lmgp.learning.screening import NUMBERS, screened
-from lmgp.learning.search import Search
+from lmgp.learning.search import NUMBERS, Search, screened
 from lmgp.learning.space import Space, Units
 from tests.learning.conftest import form_of
 

@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal
 from lmgp import GaussianKernel, LinearKernel, MaternKernel, PeriodicKernel, RationalQuadraticKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError
-from lmgp.learning.forms import declared_free
-from lmgp.learning.space import LEAST_NOISE, Space, Units, parameter_units
+from lmgp.learning.forms import declared_free, parameter_units
+from lmgp.learning.space import LEAST_NOISE, Space, Units
 from tests.learning.conftest import form_of
 
 Floats = NDArray[np.float64]

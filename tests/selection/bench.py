@@ -8,9 +8,10 @@ from lmgp import GaussianKernel, TaylorFeatures
 from lmgp.data import Rows
 from lmgp.recipes import Exact, Local, Nearest
 from lmgp.selection.candidates import Candidate, Problem
+from lmgp.selection.choose import select
 from lmgp.selection.methods import EXACT, NEAREST_ROWS
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import RecipeTrial, Selection, select
+from lmgp.selection.search import RecipeTrial, Selection
 
 NOISE, VARIANCE, TOLERANCE = 0.5, 1.5, 1e-3
 N_PROBES = 100

@@ -15,7 +15,7 @@ from lmgp.neighbours.placement import cover
 from lmgp.posteriors import costs
 from lmgp.posteriors.costs import PASSES, REFERENCE, TRIANGULAR, Cost
 from lmgp.recipes import Exact, Iterative
-from lmgp.selection import probes, search
+from lmgp.selection import choose, probes
 from lmgp.selection.candidates import Candidate
 from tests.selection.machine import (
     FEATURES_ONLY,
@@ -195,7 +195,7 @@ def test_the_choice_does_not_depend_on_the_clock_or_the_threads(monkeypatch: pyt
         # A clock that stands still, and one that runs mad.
         for threads, clock in ((1, lambda: 0.0), (2, lambda: 1e4 * random.random())):
             torch.set_num_threads(threads)
-            for module in (search, probes):
+            for module in (choose, probes):
                 monkeypatch.setattr(module, "perf_counter", clock)
             found.append(GPRegressor(**given, random_state=0).fit(X, y))
     finally:

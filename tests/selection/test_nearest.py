@@ -14,10 +14,9 @@ from lmgp.metrics import nlpd
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.recipes import Exact, Nearest, Recipe, Weights
 from lmgp.selection import choose
-from lmgp.selection import nearest as of_nearest
 from lmgp.selection.candidates import NEIGHBOURS, Problem
+from lmgp.selection.choose import FEW, densities, gain_over_nearest, number_of_rows
 from lmgp.selection.methods import EXACT, NEAREST_ROWS
-from lmgp.selection.nearest import FEW, densities, gain_over_nearest, number_of_rows
 from lmgp.selection.search import Selection
 from lmgp.utils.student import Student
 
@@ -58,10 +57,10 @@ def test_densities_are_those_of_dense_algebra() -> None:
     pairs = [predicted(rest, rows.X[i], 12, noise) for rest, i in zip(others, validation.alone, strict=True)]
     y = [rows.Y[validation.alone, 0]]
     for held in validation.neighbourhoods:
-        pairs += [predicted(held.rows.take(~held.taken), x, 12, noise) for x in held.regions.X]
-        y.append(held.regions.Y[:, 0])
+        pairs += [predicted(rows.take(~held.taken), x, 12, noise) for x in rows.X[held.index]]
+        y.append(rows.Y[held.index, 0])
     means, std = np.array(pairs).T
-    X = [rows.X[validation.alone], *(held.regions.X for held in validation.neighbourhoods)]
+    X = [rows.X[validation.alone], *(rows.X[held.index] for held in validation.neighbourhoods)]
     is_alone = np.arange(len(means)) < len(alone)
     noise, expected = ObservationNoise.fitted("student", LeftOut(np.vstack(X), np.concatenate(y), means, std, is_alone))
     assert noise.name != "normal"
@@ -239,7 +238,7 @@ def test_the_gain_is_that_of_the_densities_by_dense_algebra() -> None:
 
 def test_the_gain_is_that_of_a_sample_of_many_rows_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, numbers, plain = draw(900, SPOILED), list[int](), Exact.posterior
-    monkeypatch.setattr(of_nearest, "MOST_ROWS", 500)
+    monkeypatch.setattr(choose, "MOST_ROWS", 500)
     monkeypatch.setattr(
         Exact, "posterior", lambda recipe, *given: (numbers.append(len(given[2])), plain(recipe, *given))[1]
     )

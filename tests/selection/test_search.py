@@ -11,9 +11,10 @@ from lmgp.errors import NumericalError
 from lmgp.metrics import kl_divergence
 from lmgp.selection import choose
 from lmgp.selection.candidates import TRIED, Candidate, Problem
+from lmgp.selection.choose import TRIALS, select
 from lmgp.selection.methods import EXACT, NEAREST_ROWS, SPECTRAL
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import TRIALS, Selection, select
+from lmgp.selection.search import Selection
 from tests.selection.bench import N_PROBES, TOLERANCE, Bench
 
 
