@@ -76,8 +76,8 @@ class ObservationNoise(Trials[NoiseTrial]):
     n_rows : int
         The number of rows that were left out.
     distances : ndarray of shape (m,)
-        |y − m(x)| over the scale, of the m rows that were left out by themselves, in increasing order; of rows that
-        count others, the m quantiles of all that they stand for.
+        |y − m(x)| over the scale, of the m rows that were left out by themselves, in increasing order. Where rows count
+        several equal ones, m quantiles of the distances of all of these.
     note : str
         Why nothing was tried, where something was asked for.
     rmse, r2 : float

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,8 +37,11 @@ def _naming(target: Any) -> Iterator[None]:
     """Say of which target an error is."""
     try:
         yield
+    except np.linalg.LinAlgError:  # which is no error of the input
+        raise
     except ValueError as error:
-        raise InputError(f"Target {str(target)!r}: {error}") from error
+        kind = type(error) if isinstance(error, InputError) else InputError
+        raise kind(f"Target {str(target)!r}: {error}") from error
 
 
 class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
@@ -262,19 +264,20 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         refuse_what_is_no_table(X, "X")
         refuse_no_targets(self, y)
         refuse_what_is_no_table(y, "y")
-        y = pandas_frame(y)
-        missing = pd.isna(np.asarray(y))
+        table: Any = pandas_frame(y)
+        beside: Any = sample_weight, noise_variances
+        missing = pd.isna(np.asarray(table))
         if missing.any():
-            check_consistent_length(X, y)
-            y = y.mask(missing, 0.0) if hasattr(y, "mask") else np.where(missing, 0.0, y)
-        targets: Floats = checked_table(y, "y", ensure_2d=False, ensure_min_samples=0, ensure_min_features=1)
+            check_consistent_length(X, table, *(one for one in beside if np.ndim(one)))
+            table = table.mask(missing, 0.0) if hasattr(table, "iloc") else np.where(missing, 0.0, table)
+        targets: Floats = checked_table(table, "y", ensure_2d=False, ensure_min_samples=0, ensure_min_features=1)
         if targets.ndim < 2:
             raise InputError(
                 f"Expected 2D array, got {('scalar', '1D')[targets.ndim]} array: y must have one column a target, "
                 f"shape (n, t), and has shape {targets.shape}. For one target use GPRegressor, or make a column of "
                 "it, y.reshape(-1, 1)."
             )
-        names = named_targets(y, targets)
+        names = named_targets(table, targets)
         assert names is not None  # of a table
         noise = None if noise_variances is None else np.asarray(noise_variances)
         if noise is not None and noise.ndim == 2 and noise.shape != targets.shape:
@@ -288,7 +291,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
             rows = np.flatnonzero(~missing[:, j])
 
             def taken(values: Any) -> Any:
-                return values if isinstance(values, Real) or not missing[:, j].any() else _safe_indexing(values, rows)
+                return _safe_indexing(values, rows) if missing[:, j].any() and np.ndim(values) else values
 
             of_rows = {"sample_weight": sample_weight, "noise_variances": noises[j]}
             return taken(X), targets[rows, j], {key: taken(one) for key, one in of_rows.items() if one is not None}

@@ -437,7 +437,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         return float(np.sqrt(end_of(self.regressor_).noise_variances_[0]))
 
     def _checked_target(self, y: Any, sample_weight: Any) -> tuple[Floats, Any]:
-        """Return y as floats of shape (n,), of which rows of weight zero have another one's, and which others are."""
+        """Return y of shape (n,), with the target of a row that counts in rows of weight zero, and which rows count."""
         refuse_no_targets(self, y)
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:

@@ -1,5 +1,6 @@
 """Targets on another scale: the distribution of y where g(y) is Gaussian, for a strictly monotone g."""
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from lmgp.metrics.gaussian import quantile_rule
 
 # Nodes of the Gauss-Hermite rules, by which means are taken.
 N_NODES = 40
-# The probability at each end that may have no y, and that under the noise around a function, which is rarely there.
+# The probability at each end of z at which y may be undefined; and that of the noise around f, which is rarely near an
+# end.
 NEGLIGIBLE, OF_NOISE = 1e-5, 1e-2
 
 # Beyond this number of standard deviations a probability is 0 in double precision; halvings of the range of as many.
@@ -205,11 +207,13 @@ class ExpectationScale(Scale):
     def forward(self, y: Floats) -> Floats:
         """Return f where E[y | f] = y, by bisection."""
         below, above = (self.mean_of_f + side * REACH * self.reach + np.zeros_like(y) for side in (-1.0, 1.0))
-        for _ in range(HALVINGS):
-            middle = 0.5 * (below + above)
-            found = self.inverse(middle)
-            higher = np.where(np.isfinite(found), (found > y) == self.increasing, middle > self.mean_of_f)
-            below, above = np.where(higher, below, middle), np.where(higher, middle, above)
+        with warnings.catch_warnings():  # of scikit-learn, where there is no inverse
+            warnings.filterwarnings("ignore", message="Some values in column")
+            for _ in range(HALVINGS):
+                middle = 0.5 * (below + above)
+                found = self.inverse(middle)
+                higher = np.where(np.isfinite(found), (found > y) == self.increasing, middle > self.mean_of_f)
+                below, above = np.where(higher, below, middle), np.where(higher, middle, above)
         return 0.5 * (below + above)
 
     def inverse(self, z: Floats) -> Floats:
@@ -367,9 +371,11 @@ class TransformerScale(Scale):
         try:
             return self._of(self.transformer.transform, y)
         except ValueError:
-            if y.size < 2:
-                return np.full(y.shape, np.nan)
-        return np.concatenate([self.forward(half) for half in np.array_split(y.ravel(), 2)]).reshape(y.shape)
+            distinct, place = np.unique(y.ravel(), return_inverse=True)
+        if len(distinct) < 2:
+            return np.full(y.shape, np.nan)
+        halves = np.array_split(distinct, 2)  # what is refused lies at the ends
+        return np.concatenate([self.forward(half) for half in halves])[place].reshape(y.shape)
 
     def inverse(self, z: Floats) -> Floats:
         """Return what `inverse_transform` makes of z; infinity of infinite ones that it refuses."""

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lmgp.data import Floats
+from lmgp.data import Floats, floats
 from lmgp.errors import InputError, warn
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import parameter_units
@@ -79,7 +79,8 @@ def learn_from_sums(
             f"sums must be what a fitted SpectralGPRegressor has as sums_; got {type(sums).__name__}. And kernel must "
             f"be a kernel, such as the model's kernel_; got {kernel!r}. For rows use lmgp.learn."
         )
-    if noise_variance is not None and not 0.0 < noise_variance < math.inf:
+    value = floats(noise_variance)
+    if noise_variance is not None and not (value.shape == () and 0.0 < value < math.inf):
         raise InputError(f"noise_variance must be a positive number, or None to learn it; got {noise_variance!r}.")
     raw = sums.settled.statistics
     statistics = raw.centred()

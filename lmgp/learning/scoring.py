@@ -28,7 +28,8 @@ LONGEST = 2.0
 STEPS, TOLERANCE = 30, 2e-4
 # The curvature along a step is at least this share of what the model has without it.
 LEAST_CURVATURE = 0.2
-# Without a metric, the information is that of at most this number of rows: more say little more of a slope.
+# Without a metric, steps are by the information of at most this number of rows: more say little more of a slope. Up to
+# this number, evidence and averages take it for that of all rows.
 MOST_ROWS = 500
 # Of the differences in place of derivatives, in logarithms.
 STEP = 1e-4
@@ -158,7 +159,7 @@ class ExactObjective:
         return Point(value + prior, gradient, np.array([value]), lambda: self._information(free))
 
     def _information(self, free: Floats) -> Floats:
-        """Return the information of some rows for all of them, with the prior."""
+        """Return the information of all rows, or without a metric of some of them, with the prior."""
         prior = self.space.prior_information
         if self.near is not None:
             return (self.near(free).information - prior) * (self.n_rows / self.near.n_rows) + prior

@@ -28,7 +28,7 @@ class Posterior(ABC):
     n_rows : int
         The number n of training rows.
     targets : TargetSums or None
-        Those that it is made of; None of a posterior that is made of rows.
+        The sums of targets that it is made of; None of a posterior that is made of rows.
     """
 
     kernel: Kernel

@@ -25,7 +25,7 @@ COLLINEAR = 1e-7
 # Sums of squares of the columns do not determine a direction in which they have less than this share of their largest:
 # rounding. As along a missing one, the trend does not change along it. HᵀC⁻¹H may have far less in a direction that the
 # kernel explains than in another: what is below the second share of its largest is rounding.
-UNDETERMINED, UNTOLD = 1e-10, 1e-14
+UNDETERMINED, ROUNDING = 1e-10, 1e-14
 # A trend explains the targets where its largest residual is below this share of its largest value.
 EXPLAINED = 1e-10
 
@@ -269,8 +269,8 @@ class Trended(Posterior):
         normal = 0.5 * (products[t:, t:] + products[t:, t:].T)
         squares = np.eye(trend.n_columns) if posterior.targets is None else posterior.targets.products[t:, t:]
         values, axes = np.linalg.eigh(squares)
-        told = axes[:, values > UNDETERMINED * values[-1]]
-        inverse = told @ np.linalg.pinv(told.T @ normal @ told, UNTOLD, hermitian=True) @ told.T
+        known = axes[:, values > UNDETERMINED * values[-1]]
+        inverse = known @ np.linalg.pinv(known.T @ normal @ known, ROUNDING, hermitian=True) @ known.T
         self.coefficients_covariance = np.asarray(inverse, dtype=np.float64)
         self.coefficients: Floats = self.coefficients_covariance @ products[t:, :t]
         residual = np.eye(len(products))

@@ -390,6 +390,8 @@ def test_rows_have_no_part_in_the_fit_to_a_target_that_they_lack(kind: Any) -> N
             MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, kind(y))
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[80, 79\]"):
         each.fit(X, kind(y[1:]))
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[80, 80, 81\]"):
+        each.fit(X, kind(y), np.ones(81))
 
 
 def test_it_works_in_searches_and_pipelines() -> None:

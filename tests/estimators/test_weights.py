@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.stats import multivariate_normal
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
 from lmgp.data import Rows
-from lmgp.learning.scoring import STEPS, Climb
+from lmgp.learning.scoring import Climb
 from lmgp.learning.space import MEDIAN_NOISE, PRIOR_DEVIATION
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 
@@ -39,7 +40,7 @@ def log_density(X: np.ndarray, y: np.ndarray, weights: np.ndarray, noise: float)
 
 
 def test_the_learned_noise_is_the_likeliest_of_rows_that_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Climb.go_on, "__defaults__", (STEPS, 1e-9))  # to more digits
+    monkeypatch.setattr(Climb, "go_on", partialmethod(Climb.go_on, tolerance=1e-9))  # to more digits
     X, y, weights = draw(60)
 
     def loss(log: float) -> float:  # less the prior of the noise

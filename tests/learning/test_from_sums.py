@@ -168,8 +168,8 @@ class TestRefused:
         with pytest.raises(InputError, match=told):
             learn_from_sums(sums, kernel)
 
-    @pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf])
-    def test_what_is_no_noise_variance(self, noise: float) -> None:
+    @pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf, "auto", [0.1]])
+    def test_what_is_no_noise_variance(self, noise: Any) -> None:
         with pytest.raises(InputError, match="noise_variance must be a positive number"):
             learn_from_sums(self.sums(), KERNEL, noise)
 
