@@ -38,7 +38,7 @@ def fit(arguments: argparse.Namespace) -> None:
         from lmgp.io.tables import read_targets
 
         targets, source, dialect = arguments.target, table_source(arguments.table), dialect_of(arguments)
-        kinds = Kinds(dict.fromkeys(arguments.category, "text") | dict.fromkeys(targets, "numbers"))
+        kinds = Kinds(dict.fromkeys(targets, "numbers") | dict.fromkeys(arguments.category, "text"))
         table, complete, inputs = read_targets(
             source, targets, arguments.columns, dialect, incomplete=arguments.drop, kinds=kinds
         )

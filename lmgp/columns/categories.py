@@ -156,5 +156,9 @@ def _number(text: str) -> float | None:
 def _texts(column: "pandas.Series") -> "pandas.Series":
     """Return the names of categories; a number has one name, of whatever type its column is."""
     if column.dtype.kind in "bf":
-        return column.astype("Float64").map("{:.15g}".format, na_action="ignore").astype(object)
+        return column.astype("Float64").map(_name, na_action="ignore").astype(object)
     return column.astype(object).map(str, na_action="ignore")
+
+
+def _name(number: float) -> str:
+    return f"{number:.0f}" if number % 1.0 == 0.0 and abs(number) < 2**53 else f"{number:.15g}"

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.data import Floats
-from lmgp.errors import DatasetError, InputError, missing_columns
+from lmgp.errors import DatasetError, InputError, missing_columns, nearest_names
 from lmgp.io.geometry import DRIVERS, read_features, without_geometry
 from lmgp.io.kinds import Kinds
 from lmgp.saving.output import whole_file
@@ -219,6 +219,10 @@ def read_targets(
         if columns is None:
             _check_names(where, names, names)
         inputs[:] = choose_inputs(where, names, targets, columns)
+        for name, kind in ({} if kinds is None else kinds.expected).items():
+            if kind == "text" and name not in inputs:
+                known = nearest_names(name, inputs)
+                raise DatasetError(f"{where}: --category names inputs, and {name!r} is none of them; {known}")
         return (*inputs, *targets)
 
     values, complete = read_table(source, choose, dialect, incomplete=incomplete, kinds=kinds)

@@ -92,8 +92,8 @@ def make_source(strategy: str, kernel: Any, features: Any, X: Any, rng: np.rando
     parts = chunks(X.shape[0], make(slice(0, 1)).shape[1])
     if all(abs(make(part)).max() == 0.0 for part in parts):
         raise InputError(
-            f"All features of all rows are zero: {type(features).__name__} approximates its kernel near the origin, "
-            "and all rows are far from it. Subtract the mean of X."
+            f"All features that {type(features).__name__} makes of the rows are zero. If it approximates its kernel "
+            "near the origin, as Taylor and Maclaurin maps do, subtract the mean of X."
         )
     return features
 

@@ -275,8 +275,12 @@ def _instead(kind: str, column: Any, code: str) -> str:
 def _converted(column: Any, table: Any, name: str, j: int) -> NDArray[np.float64]:
     """Return a column as floats, with NaN where a value is missing."""
     values = np.asarray(column)
-    if values.dtype.kind in NUMBERS:
-        return values.astype(np.float64)
+    try:  # at once, but for what alone reads as no number, and for text such as 12_3
+        converted = values.astype(np.float64)
+        if values.dtype.kind in NUMBERS or not any(isinstance(one, str) and "_" in one for one in values):
+            return converted
+    except (TypeError, ValueError):
+        pass
     numbers, blank = np.full(len(values), np.nan), column.isna().to_numpy()
     for i, value in enumerate(values):
         if blank[i] or (isinstance(value, str) and not value.strip()):

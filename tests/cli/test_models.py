@@ -681,7 +681,9 @@ def test_codes_and_seasons_are_categories_where_this_is_said(
     ).fit(inputs, table["price"])
     np.testing.assert_allclose(predicted(f"t.{ending}", "--latent")["mean"], expected.predict(inputs), rtol=1e-9)
     assert main(["fit", f"t.{ending}", *FIT, "--category", "zap", "--out", "no.lmgp"]) == 2
-    assert "X has no column 'zap', did you mean 'zip'" in capsys.readouterr().err
+    assert "--category names inputs, and 'zap' is none of them; did you mean 'zip'?" in capsys.readouterr().err
+    assert main(["fit", f"t.{ending}", *FIT, "--category", "price", "--out", "no.lmgp"]) == 2
+    assert "--category names inputs, and 'price' is none of them" in capsys.readouterr().err
     inputs.assign(zip=["7", "x"] * 45, price=1.0).to_csv("codes.csv", index=False)
     assert main(["fit", "codes.csv", *FIT, "--out", "no.lmgp"]) == 2
     assert "(--category of lmgp fit)" in capsys.readouterr().err
