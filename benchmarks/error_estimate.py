@@ -26,7 +26,7 @@ from lmgp.metrics import kl_divergence
 
 RESULTS = Path(__file__).parent / "results" / "error_estimate.json"
 
-# Data set, hyper-parameters (learned where there are none), thresholds, columns.
+# Data set, hyperparameters (learned where there are none), thresholds, columns.
 PROBLEMS = {
     "UK flats, published": ("uk_flats_2020-12", (0.248, 0.506, 0.2019), (1.0, 2.0, 4.0), (28, 66, 120, 253)),
     "UK flats, learned": ("uk_flats_2020-12", None, (1.0, 2.0, 4.0), (28, 66, 120, 253)),

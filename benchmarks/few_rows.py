@@ -1,7 +1,7 @@
-"""Few rows: what it is worth to average over the hyper-parameters that they leave plausible.
+"""Few rows: what it is worth to average over the hyperparameters that they leave plausible.
 
 Of each of ten data sets, --draws random samples of 5 to 200 training rows, and 500 test rows. `GPRegressor()` with
-`average="auto"`, over draws from the posterior distribution of the hyper-parameters, and with `average=False`, at the
+`average="auto"`, over draws from the posterior distribution of the hyperparameters, and with `average=False`, at the
 likeliest ones: the share of the test rows in intervals of 95%, and NLPD in standard deviations of y.
 
     python benchmarks/few_rows.py [--data-dir DIR] [--sets NAME ...] [--draws 2]

@@ -151,7 +151,7 @@ def scored(method, problem, seed):
 
 
 def same(args):
-    """Differences from the exact process with an intercept that is estimated, at its learned hyper-parameters."""
+    """Differences from the exact process with an intercept that is estimated, at its learned hyperparameters."""
     import gstools
 
     for name in SETS:

@@ -1,6 +1,6 @@
 """KL divergence from the exact GP against seconds: localized models, random features, Nyström, neighbours, GPBoost.
 
-All methods have the same hyper-parameters and are measured in turns, side by side in one process: the seconds to fit
+All methods have the same hyperparameters and are measured in turns, side by side in one process: the seconds to fit
 and to predict with variances, and the KL divergence per row from the exact GP on the first 1,000 test rows.
 
     pip install gpboost==1.8.0                # for its rows, which are left out without it
@@ -54,7 +54,7 @@ except ImportError:
     gpboost = None
 
 SETS = ("uk_flats_2020-12", "uk_houses_2020-12", "modis_lst", "kin40k", "kin8nm")
-# Hyper-parameters beside those that are learned: as published, and with a lengthscale of a third of it.
+# Hyperparameters beside those that are learned: as published, and with a lengthscale of a third of it.
 GIVEN = {
     "uk_flats_2020-12": {
         "paper": (GaussianKernel(0.248, 0.506), 0.2019),
@@ -77,7 +77,7 @@ COLOURS = {
 
 
 class Problem(NamedTuple):
-    """Training rows and hyper-parameters."""
+    """Training rows and hyperparameters."""
 
     X: np.ndarray
     y: np.ndarray
@@ -203,7 +203,7 @@ def why_not(method, n_test, runs, cap):
 
 
 def measure(name, problem, rest, args):
-    """Measure all methods in turns, and return the part of the results on one set with its hyper-parameters."""
+    """Measure all methods in turns, and return the part of the results on one set with its hyperparameters."""
     load_before, (n_train, n_columns) = os.getloadavg(), problem.X.shape
     lengthscale = problem.kernel.lengthscale
     reference = ours(ExactGPRegressor())(problem, rest[:KL_ROWS])[:2]
@@ -235,7 +235,7 @@ def measure(name, problem, rest, args):
         "command": sys.argv,
         "train_rows": n_train,
         "columns": n_columns,
-        "hyper-parameters": [lengthscale, problem.kernel.variance, problem.noise_variance],
+        "hyperparameters": [lengthscale, problem.kernel.variance, problem.noise_variance],
         "jittered test rows": jittered,
         "load average": [load_before, os.getloadavg()],
         "medians": medians(runs, ("method", "test_rows"), ("s", "kl")),
@@ -321,7 +321,7 @@ def draw(sets, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
-    parser.add_argument("--settings", nargs="+", default=["paper", "short", "converged"], help="hyper-parameters")
+    parser.add_argument("--settings", nargs="+", default=["paper", "short", "converged"], help="hyperparameters")
     parser.add_argument("--add", action="store_true", help="keep what is in the results of other sets and settings")
     parser.add_argument("--test-rows", nargs="+", type=int, default=[1000, 10_000, 100_000], help="1,000 or more")
     parser.add_argument("--train-rows", type=int, default=10_000, help="at most")

@@ -1,4 +1,4 @@
-"""Several targets: the seconds of ten targets with shared hyper-parameters, beside one fit, and beside ten of them.
+"""Several targets: the seconds of ten targets with shared hyperparameters, beside one fit, and beside ten of them.
 
 Three columns, of modes two; ten targets, each a random combination of the same sines, with noise. Shared, apart and one
 target follow each other; a line has the median ratio over the repeats. Predictions are means and standard deviations.

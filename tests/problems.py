@@ -1,4 +1,4 @@
-"""Three small problems with known hyper-parameters: the generated sinc and Friedman sets, and a part of diabetes."""
+"""Three small problems with known hyperparameters: the generated sinc and Friedman sets, and a part of diabetes."""
 
 import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1
@@ -26,7 +26,7 @@ def friedman() -> tuple[np.ndarray, np.ndarray]:
 
 SETS = {"sinc": sinc, "diabetes": diabetes, "friedman": friedman}
 
-# Hyper-parameters of each set, of the order that is learned there.
+# Hyperparameters of each set, of the order that is learned there.
 GIVEN = {"sinc": (0.15, 0.1, 0.01), "diabetes": (5.0, 1.1, 0.5), "friedman": (0.8, 100.0, 1.0)}
 
 

@@ -117,7 +117,7 @@ def test_ctrl_c_keeps_what_is_finished(
     printed = capsys.readouterr()
     assert printed.out == ""
     where = "results/houses"
-    kept = f"2 of 5 cells in {where}/results.csv and the hyper-parameters of 1 seed(s) in {where}/learned.json"
+    kept = f"2 of 5 cells in {where}/results.csv and the hyperparameters of 1 seed(s) in {where}/learned.json"
     assert printed.err.endswith(f"\nlmgp: interrupted: houses: kept are {kept}; the same command resumes\n")
     assert main(command) == 0
     assert "2 of 5 cells are read back" in capsys.readouterr().err

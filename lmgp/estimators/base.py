@@ -406,7 +406,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     trend_ : TrendEstimate or None
         The coefficients of the trend and their covariance, in the units of X and y; None of a constant.
     learning_ : Learning
-        What was tried to learn the hyper-parameters. Printed, it is a table.
+        What was tried to learn the hyperparameters. Printed, it is a table.
     importance_, importance_error_ : ndarray of shape (d,)
         How much each column matters, and the standard error: by how much the R² of rows left out falls when the values
         of the column are shuffled among them. About 0 for a column that says nothing; it may exceed 1. Of up to 512
@@ -555,7 +555,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     @property
     def log_marginal_likelihood_(self) -> float | Floats:
-        """The log marginal likelihood of the training rows at the fitted hyper-parameters, in nats."""
+        """The log marginal likelihood of the training rows at the fitted hyperparameters, in nats."""
         self._state("log_marginal_likelihood_")
         return self.log_marginal_likelihood()
 
@@ -588,7 +588,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             new rows only; where it is not given, it is the weighted mean of these.
         duplicates : {"keep", "average", "drop"}, default="keep"
             What becomes of rows with equal X. "average": one row each, with the mean of their y and the noise of a mean
-            of this number. Hyper-parameters are learned from all rows before, and the predictions are those of "keep",
+            of this number. Hyperparameters are learned from all rows before, and the predictions are those of "keep",
             from fewer rows. "drop": of rows with equal X and y one is kept, of weight 1 at most, before anything is
             learned: for copies by accident.
         center : float, optional
@@ -776,7 +776,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             for j in np.flatnonzero(np.ptp(rows.Y, axis=0) == 0.0):
                 which = "y" if names is None else f"Target {str(names[j])!r}"
                 raise InputError(
-                    f"{which} is constant (all {rows.Y[0, j]:g}): no hyper-parameters can be learned from it. Check "
+                    f"{which} is constant (all {rows.Y[0, j]:g}): no hyperparameters can be learned from it. Check "
                     "the target, or give both kernel and noise_variance."
                 )
         if self.noise == "robust" and rows.n_targets > 1:
@@ -862,7 +862,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         return Detrended(trend, coefficients, rows, scales, learned)
 
     def _learn(self, rows: Rows, trend: Trend) -> Learned:
-        """Return the hyper-parameters: as given, and learned where they are not."""
+        """Return the hyperparameters: as given, and learned where they are not."""
         if self._all_given:
             kernel = clone(self._given_kernel(rows.X.shape[1]))
             return Learned(kernel, float(self.noise_variance), float("nan"), True)  # type: ignore[arg-type]
@@ -1308,7 +1308,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         return self
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:
-        """Return the log marginal likelihood of all training rows, at the fitted hyper-parameters or at others.
+        """Return the log marginal likelihood of all training rows, at the fitted hyperparameters or at others.
 
         Parameters
         ----------
@@ -1342,7 +1342,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     def loo_(self) -> LeaveOneOut | tuple[LeaveOneOut, ...]:
         """Leave-one-out predictions of the training rows, see `lmgp.estimators.leave_one_out.LeaveOneOut`.
 
-        Each row is predicted from all others, at the fitted hyper-parameters, by closed forms. They are computed when
+        Each row is predicted from all others, at the fitted hyperparameters, by closed forms. They are computed when
         they are first asked for, and kept. Of several targets, each has its own.
         """
         return self._of_targets(self._state("loo_").left_out)

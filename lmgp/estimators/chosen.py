@@ -69,7 +69,7 @@ def _takes_rows(model: Any) -> bool:
 class GPRegressor(AdditiveGaussianProcess):
     """A Gaussian process that chooses its approximation by measurement: the one to reach for.
 
-    It learns the hyper-parameters, tries candidates of growing cost on training rows that it holds out, and fits the
+    It learns the hyperparameters, tries candidates of growing cost on training rows that it holds out, and fits the
     cheapest one that is near enough to the exact GP to all rows. Candidates are global feature maps, the nearest rows
     of each test row, with a map or without, and the exact GP itself. Where few nearest rows predict rows left out
     better, these are taken.
@@ -127,7 +127,7 @@ class GPRegressor(AdditiveGaussianProcess):
     ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     average : bool or "auto", default="auto"
-        Whether kernels are averaged. Up to 500 rows, these are draws of the hyper-parameters from their posterior
+        Whether kernels are averaged. Up to 500 rows, these are draws of the hyperparameters from their posterior
         distribution: the variance includes what they are uncertain by. Of more rows, they are up to three of several
         kernels that were named, with the weights that predict rows left out best; "auto": up to `max_learning_rows`
         rows. Predictions take as long as those of all of them. There is no average of several targets, nor beside a
@@ -181,7 +181,7 @@ class GPRegressor(AdditiveGaussianProcess):
     one standard error of the least; where `tolerance`, `max_features` or `methods` was given, a `ToleranceWarning` says
     so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
 
-    The exact process has normal noise. Where none of the three was given, `noise` is not "normal", hyper-parameters are
+    The exact process has normal noise. Where none of the three was given, `noise` is not "normal", hyperparameters are
     learned and rows are more than 2,000, rows left out say from how many nearest rows each row is predicted: 8 where
     these have a mean log density above that of 128 by more than two standard errors, or else 256. Where it is 256,
     candidates are tried, too, and the one that is taken as above predicts in place of 256 nearest rows, unless its mean

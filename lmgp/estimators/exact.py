@@ -21,9 +21,9 @@ from lmgp.utils.fitted import OfFit
 
 @dataclass(eq=False, repr=False)
 class ExactGPRegressor(GaussianProcess):
-    """The exact Gaussian process, with hyper-parameters by maximum marginal likelihood.
+    """The exact Gaussian process, with hyperparameters by maximum marginal likelihood.
 
-    Hyper-parameters are learned by Fisher scoring, see `lmgp.learn`: by the exact likelihood of up to
+    Hyperparameters are learned by Fisher scoring, see `lmgp.learn`: by the exact likelihood of up to
     `max_learning_rows` rows, and by Vecchia's of more.
     Predictions use all rows: by a Cholesky factor, in O(n³) time and 16 n² bytes of memory, or, of more rows than that
     allows, by conjugate gradients, in O(n²) time an iteration.
@@ -54,7 +54,7 @@ class ExactGPRegressor(GaussianProcess):
         The mean function. "constant" is the mean of y, as if it were known. "linear" has an intercept and a slope for
         each column, a list for the columns at these indices or, of a data frame, with these names; an empty list is an
         intercept alone. They are estimated by generalised least squares under a flat prior, and predictions have their
-        uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares fit.
+        uncertainty: universal kriging. Hyperparameters are learned from the residuals of a least-squares fit.
     ard : bool or "auto", default=False
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     max_learning_rows : int, default=2000

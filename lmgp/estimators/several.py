@@ -45,7 +45,7 @@ def _naming(target: Any) -> Iterator[None]:
 
 
 class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
-    """A regressor for each of several targets, with hyper-parameters of its own: y of shape (n, t).
+    """A regressor for each of several targets, with hyperparameters of its own: y of shape (n, t).
 
     Every Gaussian process of this package but `TransformedTargetGPRegressor` takes y of shape (n, t) itself, and learns
     one kernel for all targets, which share its factorisations. This one learns a kernel for each, at t times the cost.

@@ -22,8 +22,8 @@ from lmgp.posteriors.spectral import SpectralError
 from lmgp.recipes import Spectral
 from lmgp.sums.modes import ModeSums
 
-# Of a model whose hyper-parameters are learned from sums, the noise is this.
-LEARNED_AGAIN = "normal: hyper-parameters were learned again, from sums; calibrate(X, y) fits the noise to rows."
+# Of a model whose hyperparameters are learned from sums, the noise is this.
+LEARNED_AGAIN = "normal: hyperparameters were learned again, from sums; calibrate(X, y) fits the noise to rows."
 
 
 @dataclass(eq=False, repr=False)
@@ -193,7 +193,7 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         return self
 
     def relearn(self) -> Self:
-        """Learn the hyper-parameters again, from the sums of all rows, with the modes as they are.
+        """Learn the hyperparameters again, from the sums of all rows, with the modes as they are.
 
         The likelihood of the modes is maximised from the present parameters, see `lmgp.learning.learn_from_sums`: those
         of the kernel that are not "fixed", lengthscales within the `room`, and the noise variance where no row has one

@@ -54,7 +54,7 @@ Say = Callable[[str], object]
 
 
 class PublishedSettings(NamedTuple):
-    """What the paper fixed for one data set: hyper-parameters, training rows, and whether inputs are standardised."""
+    """What the paper fixed for one data set: hyperparameters, training rows, and whether inputs are standardised."""
 
     lengthscale: float
     variance: float
@@ -82,7 +82,7 @@ class Protocol:
     max_test_rows : int or None
         The cap on test rows by default; None for no cap.
     published : mapping of str to PublishedSettings
-        By data set. Empty where hyper-parameters are learned, by maximising the marginal likelihood.
+        By data set. Empty where hyperparameters are learned, by maximising the marginal likelihood.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Protocol:
         Raises
         ------
         InputError
-            If the protocol is one of published hyper-parameters and has none for these inputs.
+            If the protocol is one of published hyperparameters and has none for these inputs.
         """
         if not self.published:
             return None
@@ -107,7 +107,7 @@ class Protocol:
         same = dataset.entry is not None and dataset.feature_names == dataset.entry.inputs
         if not same or dataset.name not in self.published:
             raise InputError(
-                f"Protocol {self.name!r} fixes the published hyper-parameters, and has none for {dataset.name!r} with "
+                f"Protocol {self.name!r} fixes the published hyperparameters, and has none for {dataset.name!r} with "
                 f"inputs {', '.join(dataset.feature_names)}: it is for the catalogue's {', '.join(self.published)}. "
                 "Use protocol 'converged'."
             )
@@ -382,7 +382,7 @@ def results_path(dataset: Dataset, out: Path) -> Path:
 
 
 def learned_path(dataset: Dataset, out: Path) -> Path:
-    """Say where the learned hyper-parameters of a data set are kept."""
+    """Say where the learned hyperparameters of a data set are kept."""
     return out / dataset.name / "learned.json"
 
 
@@ -493,7 +493,7 @@ def read_learned(path: Path) -> dict[str, dict[str, Any]]:
 def fit_exact(
     dataset: Dataset, settings: ComparisonSettings, rows: Prepared, seed: int, out: Path, say: Say = lambda text: None
 ) -> tuple[ExactGPRegressor, dict[str, Any]]:
-    """Fit the exact GP: with the hyper-parameters published, those kept on disk, or those learned and kept now.
+    """Fit the exact GP: with the hyperparameters published, those kept on disk, or those learned and kept now.
 
     Parameters
     ----------
@@ -512,7 +512,7 @@ def fit_exact(
     model : ExactGPRegressor
         Fitted; it solves at its first prediction.
     learned : dict
-        Of `LEARNED`: the seconds are those of learning, and given hyper-parameters have converged.
+        Of `LEARNED`: the seconds are those of learning, and given hyperparameters have converged.
     """
     path, key = learned_path(dataset, out), f"{fingerprint(dataset, settings)}-{seed}"
     published = settings.protocol.published_for(dataset)
@@ -529,7 +529,7 @@ def fit_exact(
         train = Rows(rows.X_train, rows.y_train)
         warn_of_scales(train, dataset.feature_names, "Use --standardise yes, or --ard.")
     n_rows = min(len(rows.y_train), model.max_learning_rows)
-    say(f"seed {seed}: {'fitting' if given else 'learning hyper-parameters'} on {n_rows:,} rows")
+    say(f"seed {seed}: {'fitting' if given else 'learning hyperparameters'} on {n_rows:,} rows")
     start = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ScaleWarning)  # the command has its own, with names and options
@@ -561,7 +561,7 @@ class Bench:
     seed : int
         Of the split.
     out : Path
-        The folder of the results, with the hyper-parameters that the exact GP learned.
+        The folder of the results, with the hyperparameters that the exact GP learned.
     say : callable, optional
         Takes a text that says what is being done.
     """
@@ -769,7 +769,7 @@ class Comparison:
 def compare(dataset: Dataset, settings: ComparisonSettings, out: Path, *, quiet: bool = False) -> Comparison:
     """Compare the methods with the exact GP on one data set.
 
-    Each cell is written to ``<out>/<name>/results.csv`` as soon as it is measured, and learned hyper-parameters to
+    Each cell is written to ``<out>/<name>/results.csv`` as soon as it is measured, and learned hyperparameters to
     ``learned.json`` beside it as soon as they are learned. What is found there with the same settings is read back
     instead; what was measured under other settings is left alone.
 
@@ -825,7 +825,7 @@ def compare(dataset: Dataset, settings: ComparisonSettings, out: Path, *, quiet:
             if n_done := sum(cell in measured for cell in cells):
                 told.append(f"{n_done} of {len(cells)} cells in {path}")
             if n_learned := sum(key.startswith(f"{mark}-") for key in read_learned(learned_path(dataset, out))):
-                told.append(f"the hyper-parameters of {n_learned} seed(s) in {learned_path(dataset, out)}")
+                told.append(f"the hyperparameters of {n_learned} seed(s) in {learned_path(dataset, out)}")
             outcome = f"kept are {' and '.join(told)}; the same command resumes"
             nothing = "nothing was finished, and the same command begins anew"
             raise KeyboardInterrupt(f"{dataset.name}: {outcome if told else nothing}") from None

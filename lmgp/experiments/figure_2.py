@@ -28,12 +28,12 @@ APPROXIMATIONS = {"RFF": BLUE, "Maclaurin at the mean": ORANGE, "Maclaurin at ea
 
 
 def draw(protocol: Protocol, seed: int) -> tuple[Floats, Floats, Any, Floats]:
-    """Draw the rows, learn the reference, and fit the approximations with its hyper-parameters.
+    """Draw the rows, learn the reference, and fit the approximations with its hyperparameters.
 
     Parameters
     ----------
     protocol : Protocol
-        With published hyper-parameters the noise variance is the true one, as in the paper; else it is learned.
+        With published hyperparameters the noise variance is the true one, as in the paper; else it is learned.
     seed : int
         Of the rows and the Fourier features.
 

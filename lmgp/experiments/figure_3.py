@@ -49,7 +49,7 @@ _NAMES = {method: title.replace("\n", " ") for method, title in TITLES.items()}
 
 # What one method predicts on the lattice: the mean and the standard deviation of the latent function, in units of the
 # target, row by row from the south, each from the west, shape (grid²,). The seconds to fit, with the learning of
-# hyper-parameters, and predict; the columns of the map, NaN for the reference; and the reference's hyper-parameters.
+# hyperparameters, and predict; the columns of the map, NaN for the reference; and the reference's hyperparameters.
 KEPT = ("mean", "std", "seconds", "n_columns", "lengthscale", "variance", "noise_variance")
 Prediction = dict[str, Any]
 
@@ -108,7 +108,7 @@ def uk_map_section(
     Raises
     ------
     InputError
-        If the data are not of a map, cannot be split, or have no published hyper-parameters where the protocol needs
+        If the data are not of a map, cannot be split, or have no published hyperparameters where the protocol needs
         them.
     MemoryLimitError
         If there are too many rows for the exact reference.

@@ -177,7 +177,7 @@ def cells_of(comparison: Comparison) -> pd.DataFrame:
     """
     frame = averages(comparison.rows).dropna(subset="n_features").astype({"n_features": int})
     known = published(comparison.dataset.name)
-    if not comparison.settings.protocol.published:  # what was published has the hyper-parameters of the paper
+    if not comparison.settings.protocol.published:  # what was published has the hyperparameters of the paper
         known = known[:0]
     frame = frame.merge(known, how="left", on=["method", "n_features", "threshold"], suffixes=("", "_published"))
     order = {method: number for number, method in enumerate(METHODS)}

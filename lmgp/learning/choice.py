@@ -59,7 +59,7 @@ def compared(rows: Rows, scales: Floats, optima: Sequence[Climb], average: bool,
 
 
 def plausible_kernels(optima: Sequence[Climb], rng: np.random.Generator) -> tuple[Climb, tuple[WeightedKernel, ...]]:
-    """Draw hyper-parameters from their posterior distribution, over forms and their parameters.
+    """Draw hyperparameters from their posterior distribution, over forms and their parameters.
 
     Proposals are each optimum, and pairs around it, from Laplace's approximation of the posterior there. The importance
     weight of a proposal is its posterior density over that with which it was drawn. Averages have the square roots of

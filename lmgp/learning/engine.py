@@ -324,7 +324,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
         rows = _sample(rows, settings)
         check_memory(
             max(ExactLikelihood.n_bytes(len(rows), form.kernel) for form in tried),
-            f"The matrices to learn hyper-parameters from {len(rows):,} rows",
+            f"The matrices to learn hyperparameters from {len(rows):,} rows",
             "Lower max_learning_rows, or allow more memory (max_memory_gib; lmgp fit: --max-memory).",
             settings.max_memory_gib,
         )

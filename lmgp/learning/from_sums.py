@@ -1,4 +1,4 @@
-"""Hyper-parameters from sums alone: the likelihood of the modes, at a cost that no number of rows changes."""
+"""Hyperparameters from sums alone: the likelihood of the modes, at a cost that no number of rows changes."""
 
 import math
 from dataclasses import replace
@@ -96,7 +96,7 @@ def learn_from_sums(
         32.0 * n_modes**2, f"The matrices of {n_modes:,} modes", "Fit with a larger tolerance.", max_memory_gib
     )
     if variance * statistics.precision <= CONSTANT * float(raw.targets.products.trace()):
-        raise InputError("y is constant: no hyper-parameters can be learned from its sums.")
+        raise InputError("y is constant: no hyperparameters can be learned from its sums.")
     shared = statistics.shared_noise
     learns_noise = noise_variance is None and shared is not None
     given = noise.variance if noise_variance is None else float(noise_variance)

@@ -45,7 +45,7 @@ def deviation(values: Floats, name: str) -> float:
     deviation = float(np.std(values / largest)) * largest if largest > 0.0 else 0.0
     if largest > LARGEST or 0.0 < deviation < SMALLEST:
         raise InputError(
-            f"{name} has values up to {largest:.3g} and a standard deviation of {deviation:.3g}. Hyper-parameters are "
+            f"{name} has values up to {largest:.3g} and a standard deviation of {deviation:.3g}. Hyperparameters are "
             f"learned from squares, which overflow float64 above {LARGEST:g} and underflow below {SMALLEST:g}. Divide "
             f"{name} by {deviation or largest:.0e}."
         )

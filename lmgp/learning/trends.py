@@ -18,7 +18,7 @@ from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import TRIED, silent, stage
 
 # By the likelihood of this number of rows, of which there are at least five for each slope, a trend is tried. Of fewer
-# rows than the last number, an average over hyper-parameters is worth more, which no trend has.
+# rows than the last number, an average over hyperparameters is worth more, which no trend has.
 SAMPLE, ROWS_OF_EACH, FEWEST = 300, 5, 100
 # A trend is tried if it gains this number of nats, which is very strong evidence by Kass and Raftery (1995).
 EVIDENCE = 5.0

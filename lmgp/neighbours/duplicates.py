@@ -84,7 +84,7 @@ def count_copies(merged: Rows) -> int:
 
 
 def averaged(rows: Rows) -> Rows:
-    """Replace rows of equal X by their mean: at given hyper-parameters, the posterior stays the same.
+    """Replace rows of equal X by their mean: at given hyperparameters, the posterior stays the same.
 
     For w₁, …, w_c measurements at one place with one noise variance σ², the likelihood of the value f there depends on
     f through their weighted mean alone, which has the noise variance σ²/Σw.

@@ -1,4 +1,4 @@
-"""Averages of Gaussian processes: of draws of their hyper-parameters, or of kernels that predict rows left out."""
+"""Averages of Gaussian processes: of draws of their hyperparameters, or of kernels that predict rows left out."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self

@@ -166,11 +166,11 @@ class Posterior(ABC):
         return without_itself(rows.Y, means, variances, self.noise.of_weighted_rows(rows))
 
     def at(self, kernel: Kernel, noise_variance: float) -> "Posterior | None":
-        """Return the posterior of the same rows with other hyper-parameters; None where it takes more than rows."""
+        """Return the posterior of the same rows with other hyperparameters; None where it takes more than rows."""
         return None
 
     def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:
-        """Return the log density of each target, in nats, shape (t,): with these hyper-parameters, or with others.
+        """Return the log density of each target, in nats, shape (t,): with these hyperparameters, or with others.
 
         Unless a posterior has one of its own, it is Vecchia's approximation of it.
         """

@@ -143,7 +143,7 @@ def root_of(covariance: Floats) -> Floats:
     """Return a root R of a positive semi-definite matrix, R Rᵀ, but for rounding."""
     matrix = as_tensor(covariance)
     if not torch.isfinite(matrix).all():
-        raise InputError("The covariance to draw from is not finite: check the hyper-parameters.")
+        raise InputError("The covariance to draw from is not finite: check the hyperparameters.")
     largest = float(matrix.diagonal().max()) if len(matrix) else 0.0
     for jitter in JITTERS:
         noisy = matrix.clone()

@@ -163,7 +163,7 @@ class Trend:
         if self.estimated and np.any(np.abs(residuals.Y).max(axis=0) <= EXPLAINED * largest):
             raise InputError(
                 f"y is a linear function of {', '.join(self.names) or 'nothing'}, to the last digits: no "
-                "hyper-parameters can be learned from what the trend leaves. Give both kernel and noise_variance, or "
+                "hyperparameters can be learned from what the trend leaves. Give both kernel and noise_variance, or "
                 "use trend='constant'."
             )
 

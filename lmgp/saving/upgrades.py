@@ -8,7 +8,7 @@ gets the state that the file has, a dictionary by the names of the fields or att
 already, and returns what takes the place of the object. ``dict`` is the converter of objects of a class that is gone,
 for that of the object that holds them.
 
-The regressors that keep their rows are conditioned on them anew, at the hyper-parameters and with the maps that the
+The regressors that keep their rows are conditioned on them anew, at the hyperparameters and with the maps that the
 file has: no posterior of version 0.3 has to be understood.
 """
 

@@ -47,7 +47,7 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
     if info == 0 and torch.isfinite(factor.diagonal()).all():
         return factor
     if not torch.isfinite(matrix.tril()).all():
-        raise NumericalError("The matrix to factorise is not finite; check the inputs and the hyper-parameters.")
+        raise NumericalError("The matrix to factorise is not finite; check the inputs and the hyperparameters.")
     diagonal = matrix.diagonal().mean()
     for exponent in EXPONENTS:
         jitter = float(diagonal) * 10.0**exponent

@@ -1,4 +1,4 @@
-"""What a fit at given hyper-parameters takes: one factorisation, and one look at each row."""
+"""What a fit at given hyperparameters takes: one factorisation, and one look at each row."""
 
 from typing import Any
 

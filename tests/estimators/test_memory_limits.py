@@ -104,7 +104,7 @@ def test_a_map_alone_is_held_against_the_machines_memory(monkeypatch: pytest.Mon
 
 
 class TestRows:
-    """Of the exact process: when the first row is predicted, so that hyper-parameters can be learned."""
+    """Of the exact process: when the first row is predicted, so that hyperparameters can be learned."""
 
     def test_refused_before_anything_is_allocated(self) -> None:
         X, y = rows()

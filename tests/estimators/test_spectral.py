@@ -1,4 +1,4 @@
-"""The regressor on Fourier modes against the exact process, at given hyper-parameters."""
+"""The regressor on Fourier modes against the exact process, at given hyperparameters."""
 
 import pickle
 import warnings

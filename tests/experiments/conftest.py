@@ -51,7 +51,7 @@ def dataset() -> Dataset:
 
 @pytest.fixture
 def fixed() -> ComparisonSettings:
-    """Two seeds of three quick methods with given hyper-parameters."""
+    """Two seeds of three quick methods with given hyperparameters."""
     return ComparisonSettings(
         replace(PAPER, published={"made": PUBLISHED}),
         methods=("rff", "global_taylor", "local_taylor"),

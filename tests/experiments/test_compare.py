@@ -339,7 +339,7 @@ def test_a_larger_grid_keeps_the_cells_it_has(
     pd.testing.assert_frame_equal(large[large.n_features != 16].reset_index(drop=True), small)
 
 
-@pytest.mark.parametrize("changed", ["target", "input", "name of a column", "cap", "hyper-parameters", "protocol"])
+@pytest.mark.parametrize("changed", ["target", "input", "name of a column", "cap", "hyperparameters", "protocol"])
 def test_changed_settings_are_never_mixed(
     changed: str, dataset: Dataset, fixed: ComparisonSettings, tmp_path: Path
 ) -> None:
@@ -354,7 +354,7 @@ def test_changed_settings_are_never_mixed(
         other_data = replace(dataset, target_name="price")
     elif changed == "cap":
         other = replace(fixed, max_train_rows=39)
-    elif changed == "hyper-parameters":
+    elif changed == "hyperparameters":
         published = {"made": fixed.protocol.published["made"]._replace(noise_variance=0.03)}
         other = replace(fixed, protocol=replace(fixed.protocol, published=published))
     else:
@@ -476,7 +476,7 @@ def test_interrupted_again_and_again_a_comparison_advances(
     settings = ComparisonSettings(methods=("rff",), n_features=(8,), seeds=2)
     whole = compare(dataset, settings, tmp_path / "whole", quiet=True).rows
     fits = counted(monkeypatch, ExactGPRegressor, "fit")
-    for at, kept in ((0, "made: kept are the hyper-parameters of 1 seed"), (1, "made: kept are 2 of 4 cells in ")):
+    for at, kept in ((0, "made: kept are the hyperparameters of 1 seed"), (1, "made: kept are 2 of 4 cells in ")):
         with monkeypatch.context() as patch:
             counted(patch, ExactGPRegressor, "predict", interrupt_at=at)
             with pytest.raises(KeyboardInterrupt, match=kept):
@@ -500,7 +500,7 @@ def test_hyper_parameters_read_back_to_the_last_digit(ard: bool, make: Make, tmp
     np.testing.assert_array_equal(again.kernel_.lengthscale, first.kernel_.lengthscale)
     assert np.shape(again.kernel_.lengthscale) == ((2,) if ard else ())
     np.testing.assert_array_equal(again.predict(rows.X_test), first.predict(rows.X_test))
-    assert said == [f"seed 0: {what} on 54 rows" for what in ("learning hyper-parameters", "fitting")]
+    assert said == [f"seed 0: {what} on 54 rows" for what in ("learning hyperparameters", "fitting")]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"a": 3}', '{"a": {"x": {}}}', '{"a-0": {"lengthscale": 1.0}}'])
@@ -558,7 +558,7 @@ def test_check_finds_what_would_stop_a_comparison_and_writes_nothing(
     nearly_constant = replace(make(n=10), y=np.eye(10)[3])
     with pytest.raises(InputError, match="'y' of made is constant on the training rows of seed"):
         check(nearly_constant, ComparisonSettings(seeds=50), tmp_path / "out")
-    with pytest.raises(InputError, match="hyper-parameters"):
+    with pytest.raises(InputError, match="hyperparameters"):
         check(make(), ComparisonSettings(PAPER), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 

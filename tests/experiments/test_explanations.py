@@ -46,7 +46,7 @@ def in_lengthscales(data: Prepared, kernel: GaussianKernel) -> np.ndarray:
 
 
 def kl_sums(name: str, data: Prepared, models: list[Any]) -> list[float]:
-    """Of unfitted models, with the published hyper-parameters."""
+    """Of unfitted models, with the published hyperparameters."""
     kernel, noise = hyperparameters(name)
     predictions = [
         model.fit(data.X_train, data.y_train).predict(data.X_test, return_std=True, include_noise=True)

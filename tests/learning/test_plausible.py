@@ -1,4 +1,4 @@
-"""Draws of hyper-parameters from their posterior distribution, against numerical integration."""
+"""Draws of hyperparameters from their posterior distribution, against numerical integration."""
 
 from dataclasses import replace
 

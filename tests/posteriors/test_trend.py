@@ -319,7 +319,7 @@ def test_without_rows_the_number_of_densities_is_known() -> None:
 
 @pytest.mark.parametrize(("kernel", "noise_variance"), [(None, None), (OTHER, 0.3), (OTHER, None)])
 def test_densities_are_those_of_the_residuals(kernel: GaussianKernel | None, noise_variance: float | None) -> None:
-    """Of a trend that other hyper-parameters estimate, where both are given."""
+    """Of a trend that other hyperparameters estimate, where both are given."""
     posterior, _, rows, _, _ = of_exact("plain")
     used = KERNEL if kernel is None else kernel
     noise = np.full(80, NOISE if noise_variance is None else noise_variance)

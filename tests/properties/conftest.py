@@ -94,7 +94,7 @@ class Case:
     whole_prior: bool = True
 
     def make(self, problem: "Problem", **parameters: Any) -> Any:
-        """Make the model with the hyper-parameters of a problem."""
+        """Make the model with the hyperparameters of a problem."""
         given = {"kernel": problem.kernel(self.matern), "noise_variance": problem.noise, **parameters}
         return clone(self.model).set_params(**given)
 
@@ -116,7 +116,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Training rows, new rows and hyper-parameters."""
+    """Training rows, new rows and hyperparameters."""
 
     X: Floats
     y: Floats

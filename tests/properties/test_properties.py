@@ -312,7 +312,7 @@ def test_a_model_of_several_targets(n: int, d: int, seed: int, extents: float) -
     np.testing.assert_allclose(predicted(problem.rows(copies), Y[copies]), weighted, rtol=rtol, atol=rtol * prior)
 
 
-# --- learned hyper-parameters ---
+# --- learned hyperparameters ---
 
 LEARNED: dict[str, Callable[[], Any]] = {
     "exact": lambda: ExactGPRegressor(random_state=0),

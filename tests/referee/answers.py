@@ -243,7 +243,7 @@ SOME = ["gaussian-ard", "matern12", "matern52", "rational-quadratic", "gaussian+
 
 
 def given(kernel: str = "gaussian-ard", d: int = 2, **more: Any) -> dict[str, Any]:
-    """Return the hyper-parameters of a regressor, so that it learns nothing."""
+    """Return the hyperparameters of a regressor, so that it learns nothing."""
     return {"kernel": KERNELS[kernel](d), "noise_variance": NOISE, **more}
 
 
@@ -336,7 +336,7 @@ def _left_out(model: Any, name: str) -> Floats:
 
 
 def _elsewhere(model: Any) -> Any:
-    """Return the log marginal likelihood at other hyper-parameters."""
+    """Return the log marginal likelihood at other hyperparameters."""
     theta = [*(np.asarray(model.kernel_.theta) + 0.1), np.log(model.noise_variance_) + 0.2]
     return model.log_marginal_likelihood(theta)
 
@@ -628,7 +628,7 @@ def of_coordinates() -> Answers:
 
 
 def learned_alone(kernel: Any, **options: Any) -> Answers:
-    """Return hyper-parameters that `learn` finds."""
+    """Return hyperparameters that `learn` finds."""
     of = data("copies")
     found = public.learn(of.X, of.y, kernel=kernel, random_state=0, **options)
     return {
@@ -638,7 +638,7 @@ def learned_alone(kernel: Any, **options: Any) -> Answers:
 
 
 def learned_from_sums() -> Answers:
-    """Return hyper-parameters that are learned from the sums of a spectral model, and a model that takes them."""
+    """Return hyperparameters that are learned from the sums of a spectral model, and a model that takes them."""
     of = data("line")
     model = public.SpectralGPRegressor(1e-6, room=2.0, **given("gaussian", 1)).fit(of.X, of.y)
     found = public.learn_from_sums(model.sums_, model.kernel_)
@@ -662,7 +662,7 @@ def add(name: str, of: Callable[..., Answers], *arguments: Any, **options: Any) 
 
 
 def made(regressor: str, *arguments: Any, kernel: str = "gaussian-ard", d: int = 2, **options: Any) -> Any:
-    """Return what makes a regressor with given hyper-parameters; a function among the arguments makes an argument."""
+    """Return what makes a regressor with given hyperparameters; a function among the arguments makes an argument."""
 
     def make() -> Any:
         values = [one() if callable(one) else one for one in arguments]
