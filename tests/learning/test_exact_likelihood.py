@@ -342,7 +342,7 @@ def test_the_information_of_all_rows_is_that_of_the_likelihood(weights: bool) ->
     covariance = GaussianKernel(0.8, 1.3)(X) + 0.1 * np.diag(np.ones(40) if own is None else 1.0 / own)
     Y = np.linalg.cholesky(covariance) @ rng.standard_normal((40, 1200))
     space = Space(form, Units.of(Rows(X, Y[:, 0], own), False))
-    free = np.append(space.median[:2], math.log(0.1 / space.units.variance))
+    free = np.append(space.median[:2], math.log(0.1 / space.units.noise))
     scores = np.array([ExactObjective(Rows(X, y, own), space)(free).gradient for y in Y.T])
     scores -= space.log_prior(free)[1]
     found = ExactObjective(Rows(X, Y[:, 0], own), space)(free).information - space.prior_information
