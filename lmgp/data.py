@@ -176,6 +176,15 @@ class Rows:
         """The mean of weights that count no equal rows: σ² over it is the noise variance of a typical row; else 1."""
         return 1.0 if self.weights is None or self.counts is not None else float(self.weights.mean())
 
+    def at_mean_weight(self, noise: "Noise") -> tuple[Self, "Noise"]:
+        """Return the same rows with a `mean_weight` of 1, and the noise of which they say as much as before."""
+        unit = self.mean_weight
+        if self.weights is None or unit == 1.0:
+            return self, noise
+        noises = None if self.noise_variances is None else self.noise_variances / unit
+        rows = replace(self, weights=self.weights / unit, noise_variances=noises, measurements=None)
+        return rows, replace(noise, variance=noise.variance / unit)
+
     @property
     def means(self) -> Floats:
         """The weighted mean of each target, shape (t,): to the last digit the same in any order of the rows."""
@@ -455,7 +464,8 @@ class Summary:
 
     def combine(self, other: Self, sign: float = 1.0) -> Self:
         """Return the summary of the rows of both; with ``sign=-1.0``, without the rows of the other."""
-        if sign < 0.0 and (np.any(other.low < self.low) or np.any(other.high > self.high)):
+        slack = 1e-12 * np.maximum(np.abs(self.low), np.abs(self.high))  # rows of another batch may differ by rounding
+        if sign < 0.0 and (np.any(other.low < self.low - slack) or np.any(other.high > self.high + slack)):
             raise not_there("one of them lies outside the range of its rows")
         n, m, n_rows = self.n, sign * other.n, self.n_rows + int(sign) * other.n_rows
         if n + m <= 0.0:

@@ -39,6 +39,8 @@ def score(arguments: argparse.Namespace) -> None:
     if arguments.leave_one_out:
         targets, n_rows, scores = _left_out(model, notes, arguments)
         heading = f"{n_rows}, each left out"
+        if n_rows != notes.get("rows"):  # means of rows, which nothing is beside
+            notes = {**notes, "baselines": {}}
     else:
         targets, predicted, scores = _scored(model, notes, arguments)
         rows, n_rows = predicted[:2], len(predicted[0])
@@ -100,8 +102,8 @@ def _scored(
     return targets, (rows, y, distribution), _scores(y, distribution, arguments.level)
 
 
-def _scores(y: "Floats", distribution: Any, level: float) -> "Scores":
-    """Return the scores of each target, by name."""
+def _scores(y: "Floats", distribution: Any, level: float, weights: "Floats | None" = None) -> "Scores":
+    """Return the scores of each target, by name, of rows that count as often as their weights."""
     import numpy as np
 
     from lmgp.estimators.leave_one_out import LEVELS
@@ -115,12 +117,13 @@ def _scores(y: "Floats", distribution: Any, level: float) -> "Scores":
     }
     shares |= {"below the 5% quantile": transform < 0.05, "above the 95% quantile": transform > 0.95}
     scores = {
-        "RMSE": np.sqrt(np.square(y - distribution.mean()).mean(axis=0)),
-        "NLPD": nlpd_rows(y, distribution).mean(axis=0),
-        "CRPS": crps_rows(y, distribution).mean(axis=0),
-        **{name: share.mean(axis=0) for name, share in shares.items()},
+        "squares": np.square(y - distribution.mean()),
+        "NLPD": nlpd_rows(y, distribution),
+        "CRPS": crps_rows(y, distribution),
+        **shares,
     }
-    return {name: np.atleast_1d(values) for name, values in scores.items()}
+    means = {name: np.atleast_1d(np.average(of_rows, 0, weights)) for name, of_rows in scores.items()}
+    return {"RMSE": np.sqrt(means.pop("squares")), **means}
 
 
 def _left_out(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) -> "tuple[list[str], int, Scores]":
@@ -136,7 +139,7 @@ def _left_out(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) 
         ) from error
     names = target_names(model)
     of_targets = [results] if names is None else results
-    each = [_scores(one.y, one.distribution, arguments.level) for one in of_targets]
+    each = [_scores(one.y, one.distribution, arguments.level, one.weights) for one in of_targets]
     scores = {name: np.concatenate([one[name] for one in each]) for name in each[0]}
     return list(notes.get("targets", names or ())), max(len(one.y) for one in of_targets), scores
 

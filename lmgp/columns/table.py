@@ -130,8 +130,8 @@ class Columns:
         for j, one in enumerate(columns):
             if isinstance(one, Categories) and one.n_levels == 1:
                 warn(
-                    f"{label(frame, 'X', j)} has one category, {one.levels[0]!r}: it tells no rows apart, and has no "
-                    "part in the model.",
+                    f"{label(frame, 'X', j)} has one category, {one.levels[0]!r}: it tells no rows apart, and what is "
+                    "predicted for another category is uncertain.",
                     ColumnWarning,
                 )
 

@@ -444,7 +444,7 @@ def _lines(open_file: Opener, where: str, header: Sequence[str], dialect: Dialec
 
 
 def _read_header(where: str, rows: Any, dialect: Dialect) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in next(filter(None, rows), ()))
+    names = tuple(name.strip() for name in next((row for row in rows if any(map(str.strip, row))), ()))
     if not names:
         raise DatasetError(f"{where} is empty; expected a header line with the names of the columns, then numbers.")
     separator = next((mark for mark in SEPARATORS if mark in names[0] and mark != dialect.sep), None)

@@ -293,7 +293,7 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     rows = rows.take(np.isin(place, sampling().permutation(place.max() + 1)[:FIRST_ROWS]).nonzero()[0])
     if not isinstance(settings.kernel, Kernel):
         settings = replace(settings, kernel=chosen.kernel, ard=chosen.ard)
-    settings = replace(settings, likelihood="exact", average=False)
+    settings = replace(settings, average=False)
     try:
         with silent():
             of_samples = parallel_map(lambda some: learn_rows(some, settings), (rows, dropped(rows)))

@@ -419,6 +419,8 @@ def checked_values(
 
 def as_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return real numbers as an array of float64, of any shape."""
+    if np.ma.is_masked(values):
+        raise InputError(f"{name} is a masked array with masked values; leave these rows out.")
     try:
         # Finiteness, emptiness and shape are checked by the caller, which can name the row and all the shapes.
         array: NDArray[np.float64] = check_array(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lmgp.data import Floats, Indices, Rows, sampling
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.duplicates import steady_order
-from lmgp.neighbours.trees import CELL_COLUMNS, OrderedTree, tree_of_rows
+from lmgp.neighbours.trees import OrderedTree, tree_of_rows
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
 
@@ -53,9 +53,8 @@ class Part:
     @classmethod
     def of(cls, kernel: Kernel, rows: Rows) -> Self:
         """Plant the tree of at least one row, which of equally far ones finds the same in whatever order they come."""
-        points, order = kernel.points(rows.X), steady_order(rows)
-        if points.shape[1] > CELL_COLUMNS:  # leaves take the rows at random
-            order = order[sampling().permutation(len(rows))]
+        # At random, for of equally far rows those that are read first are found first, whatever their y.
+        points, order = kernel.points(rows.X), steady_order(rows)[sampling().permutation(len(rows))]
         tree = tree_of_rows(kernel, rows.X, order)
         return cls(rows, tree, None, 0, points.min(axis=0), points.max(axis=0))
 

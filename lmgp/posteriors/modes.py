@@ -405,7 +405,7 @@ class ModePlan:
         # A row of precision ρ counts as ρ rows at its place: in √N/σ, N rows in reach are ρN. Where the unit of weights
         # is any, σ is that of a row: it is smaller as well.
         precision = noise.mean_precision(rows)
-        variance = noise.variance / max(1.0, precision) ** (0.5 if rows.measurements is None else 1.0)
+        variance = noise.variance / (max(1.0, precision) ** 0.5 if rows.measurements is None else precision)
         modes = choose_modes(kernel, rows.X, variance, tolerance, room, box, n_rows)
         check_modes(modes, kernel, tolerance, 1 + n_trend, max_memory_gib)
         transform = transform_tolerance(tolerance, variance, kernel, room)

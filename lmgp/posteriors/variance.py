@@ -64,7 +64,8 @@ class LocalVariance:
         self, kernel: Kernel, rows: Rows, noise: Noise, tolerance: float, rng: np.random.Generator,
         max_memory_gib: float | None = None,
     ) -> None:  # fmt: skip
-        rows = rows.with_targets(np.zeros(len(rows)))
+        # Sizes follow from the noise variance of a typical row.
+        rows, noise = rows.with_targets(np.zeros(len(rows))).at_mean_weight(noise)
         self._kernel, self._far, self._radius = kernel, None, math.inf
         self._near: Posterior
         if len(rows) <= FEW:

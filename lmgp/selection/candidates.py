@@ -170,6 +170,11 @@ class Problem:
         return self.rows.X.shape[1]
 
     @property
+    def noise_of_row(self) -> float:
+        """The noise variance of a typical row: σ² is that of weight 1."""
+        return self.noise_variance / self.rows.mean_weight
+
+    @property
     def exact_seconds(self) -> float:
         """The nominal seconds that the exact GP takes, by its multiplications."""
         return self.n_rows**2 * (self.n_rows / 3.0 + self.n_predict) / QUICK

@@ -131,14 +131,14 @@ def _by_modes(problem: Problem) -> tuple[Candidate, Selection] | None:
         return None
     error, streamed = min(MEAN_ERROR, math.sqrt(0.5 * problem.tolerance)), problem.n_streamed is not None
     try:
-        modes = choose_modes(kernel, problem.rows.X, problem.noise_variance, error)
+        modes = choose_modes(kernel, problem.rows.X, problem.noise_of_row, error)
         check_modes(modes, kernel, error, problem.n_targets, gib)
     except (InputError, MemoryLimitError):
         return None
     # At the rate by which the exact GP is taken at once within a second.
     by_exact = problem.exact_seconds if problem.takes_exact else math.inf
     limit = problem.affordable if streamed else min(AFFORDABLE, max(1.0, by_exact))
-    seconds = ModeSolve.of(modes, kernel, problem.noise_variance, n, error, not streamed).cost.seconds
+    seconds = ModeSolve.of(modes, kernel, problem.noise_of_row, n, error, not streamed).cost.seconds
     if seconds > limit:
         return None
     candidate = problem.candidate(SPECTRAL, modes.n_modes, Spectral(error, max_memory_gib=gib))
@@ -200,7 +200,7 @@ def tried(
     problem: Problem, probes: Probes, candidate: Candidate, build: Callable[[Candidate], Posterior]
 ) -> RecipeTrial:
     """Compare a candidate with the exact predictions."""
-    start, noise = perf_counter(), problem.noise_variance
+    start, noise = perf_counter(), problem.noise_of_row
     try:
         with silent():  # what is to be warned about, the model that is chosen says
             means, variance = build(candidate).distribution(probes.X)

@@ -166,6 +166,9 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
             "and with_rows of FeaturizedGPRegressor, LocalizedGPRegressor and SpectralGPRegressor, all of them "
             f"together, and by predict of models of one target. Elsewhere give rows in memory, {name}.compute()."
         )
+    if np.ma.is_masked(table):
+        cure = "Leave these rows out, or give missing inputs as X.filled(np.nan)."
+        raise InputError(f"{expected}; got a masked array with masked values. {cure}")
     if table is None:
         if name == "y":  # scikit-learn says who requires it
             return

@@ -146,6 +146,15 @@ def test_leave_one_out_of_targets_with_gaps(folder: Path, capsys: Any) -> None:
     np.testing.assert_allclose(found["NLPD"], [one.nlpd for one in model.loo_], rtol=1e-5)
 
 
+def test_leave_one_out_counts_rows_as_often_as_their_weights(folder: Path, capsys: Any) -> None:
+    train, weights = with_rent(), np.arange(1.0, 61.0)
+    model = ExactGPRegressor(**GIVEN).fit(train[INPUTS], train["price"], sample_weight=weights)
+    model.save("model.lmgp")
+    assert main(["score", "model.lmgp", "--leave-one-out"]) == 0
+    (nlpd_line,) = (line for line in capsys.readouterr().out.splitlines() if "NLPD" in line)
+    assert float(nlpd_line.split()[1]) == pytest.approx(model.loo_.nlpd, rel=1e-3)
+
+
 def test_info_has_each_target(folder: Path, capsys: Any) -> None:
     assert main(["fit", "train.csv", *FIT, "--out", "model.lmgp"]) == 0
     capsys.readouterr()

@@ -300,6 +300,15 @@ class TestVariance:
         assert nearest.variance_by.startswith("from the nearest")
         assert kl_divergence(0.0, nearest.variances(T) + 0.1, 0.0, expected + 0.1).mean() < 3e-4
 
+    def test_the_unit_of_weights_changes_no_variance(self) -> None:
+        rng, kernel = np.random.default_rng(0), GaussianKernel(1.0)
+        X, weights, T = rng.uniform(0.0, 16.0, (2500, 2)), rng.uniform(0.5, 2.0, 2500), rng.uniform(0.0, 16.0, (50, 2))
+        once, other = (
+            variance.LocalVariance(kernel, Rows(X, np.zeros(2500), w, None, w), Noise(0.01 * unit), 1e-6, rng)(T)
+            for unit, w in ((1.0, weights), (1e4, 1e4 * weights))
+        )
+        np.testing.assert_allclose(other, once, rtol=1e-9)
+
     @pytest.mark.slow
     @pytest.mark.parametrize("n_inputs", [1, 2])
     @pytest.mark.parametrize(("smoothness", "noise_variance"), [(1.5, 1.0), (2.5, 0.1), (0.5, 0.1)])

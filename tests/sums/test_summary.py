@@ -29,3 +29,6 @@ def test_rows_outside_the_range_cannot_be_taken_out() -> None:
     for shift in (20.0, -20.0):
         with pytest.raises(InputError, match="not all of them are in the model: one of them lies outside the range"):
             summary.combine(Summary.of(Rows(X[:20] + np.array([0.0, shift]), y[:20])), -1.0)
+    rounded = X[:20] * (1.0 + 4e-16)  # as of rows that were projected in another batch
+    assert np.any(rounded.min(axis=0) < X.min(axis=0)) or np.any(rounded.max(axis=0) > X.max(axis=0))
+    assert summary.combine(Summary.of(Rows(rounded, y[:20])), -1.0).n_rows == 30

@@ -257,6 +257,7 @@ def test_columns_of_one_name_are_refused() -> None:
         ({"a": [1.0]}, "X", "got a dict. pandas.DataFrame(X) makes one of it."),
         ({1.0, 2.0}, "y", "got a set. Give list(y)."),
         ((one for one in [1.0]), "y", "got a generator. Give list(y)."),
+        (np.ma.masked_equal([[1.0], [2.0]], 1.0), "X", "got a masked array with masked values. Leave these rows out"),
         ([[1.0], [1.0, 2.0]], "X", "row 0 has 1 value, row 1 has 2 values."),
         ([1.0, [1.0, 2.0]], "X", "row 0 has one number, row 1 has 2 values."),
     ],
