@@ -672,7 +672,7 @@ def check_rows(
         at = int(np.argmin(rows.weights))
         raise InputError(f"sample_weight must not be negative; got {rows.weights[at]:g} for row {at}.")
     noises = 1.0 if rows.noise_variances is None else rows.noise_variances
-    noises = np.where(rows.weights == 0, np.inf, noises)  # of rows that are left out, none is asked for
+    noises = np.where(rows.weights == 0, np.inf, noises)  # rows of weight zero need none
     if not np.all(noises > 0):
         at = int(np.argmin(noises))
         raise InputError(

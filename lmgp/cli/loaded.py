@@ -87,7 +87,7 @@ def read_for_model(
         raise InputError(f"The model takes its columns by their names, {', '.join(known)}; leave out --columns.")
 
     columns = columns_of(model)
-    if columns is None or len(columns.names) != n_inputs:  # of a pipeline: those after its steps
+    if columns is None or len(columns.names) != n_inputs:  # the steps of a pipeline make others
         columns = Columns.of_numbers(n_inputs, names)
     kinds = Kinds()
 

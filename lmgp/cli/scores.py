@@ -39,7 +39,7 @@ def score(arguments: argparse.Namespace) -> None:
     if arguments.leave_one_out:
         targets, n_rows, scores = _left_out(model, notes, arguments)
         heading = f"{n_rows}, each left out"
-        if n_rows != notes.get("rows"):  # means of rows, which nothing is beside
+        if n_rows != notes.get("rows"):  # of means of rows, where baselines are of single rows
             notes = {**notes, "baselines": {}}
     else:
         targets, predicted, scores = _scored(model, notes, arguments)

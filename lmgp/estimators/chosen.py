@@ -440,7 +440,7 @@ class GPRegressor(AdditiveGaussianProcess):
         if fit.selection is not None:
             values["random_state"] = fit.selection.seed
         model = cls(**{name: clone(one, safe=False) for name, one in values.items()})
-        model._fitted = fit if self._table.is_plain else replace(fit, importance=None)  # that of other columns
+        model._fitted = fit if self._table.is_plain else replace(fit, importance=None)  # which is of the columns of X
         model.n_features_in_ = len(fit.column_scales)
         return model
 

@@ -22,7 +22,7 @@ class Kinds:
     Attributes
     ----------
     expected : mapping of str to {"numbers", "dates", "text"} or None
-        What columns must be; others, and those of None, are what most of their fields are.
+        The kind that a column must have. A column that is not in it, or has None, is of the kind of most of its fields.
     filled : collection of str or None
         Columns that may lack values; None means all but those that must be numbers.
     levels : dict of str to dict of str to int

@@ -396,7 +396,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         bounds: Bounds = getattr(self, f"{name}_bounds")
         kind = self.parameter_kinds.get(name, "other")
         fixed = isinstance(bounds, str)
-        pair: Any = None if fixed or bounds is None else tuple(bounds)  # an array, too
+        pair: Any = None if fixed or bounds is None else tuple(bounds)  # bounds may be an array
         return Parameter(name, value, pair, fixed, kind)
 
     def values(self, theta: Tensor | None, device: "torch.device") -> dict[str, Tensor]:

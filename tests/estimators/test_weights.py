@@ -11,7 +11,7 @@ from scipy.optimize import approx_fprime, minimize_scalar
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
-from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
+from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, NearestNeighborsGPRegressor
 from lmgp.data import Rows
 from lmgp.learning.scoring import Climb
 from lmgp.learning.space import MEDIAN_NOISE, PRIOR_DEVIATION
@@ -150,3 +150,15 @@ def test_the_unit_of_weights_changes_the_noise_alone(unit: float) -> None:
         once, model = (make(kernel="matern52").fit(X, noisy, sample_weight=each) for each in (weights, unit * weights))
         np.testing.assert_allclose(model.predict(NEW), once.predict(NEW), atol=1e-6)
         assert model.noise_variance_ == pytest.approx(unit * once.noise_variance_, rel=1e-5)
+
+
+def test_the_unit_of_weights_changes_no_divergence_of_a_candidate() -> None:
+    rng = np.random.default_rng(0)
+    X, weights = rng.uniform(0.0, 3.0, (700, 4)), rng.uniform(0.5, 2.0, 700)
+    y = np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1]) + 0.05 * rng.normal(size=700) / np.sqrt(weights)
+    given = {"kernel": MaternKernel(2.5, smoothness=2.5), "noise": "normal", "average": False, "random_state": 0}
+    once, other = (
+        GPRegressor(noise_variance=0.0025 * unit, methods=["orf"], **given).fit(X, y, sample_weight=unit * weights)
+        for unit in (1.0, 1e4)
+    )
+    np.testing.assert_allclose([t.kl for t in other.selection_], [t.kl for t in once.selection_], rtol=1e-6)

@@ -300,6 +300,16 @@ class TestVariance:
         assert nearest.variance_by.startswith("from the nearest")
         assert kl_divergence(0.0, nearest.variances(T) + 0.1, 0.0, expected + 0.1).mean() < 3e-4
 
+    @pytest.mark.parametrize("unit", [1e-4, 1e4])
+    def test_the_unit_of_weights_changes_no_number_of_modes(self, unit: float) -> None:
+        rng, kernel = np.random.default_rng(0), MaternKernel(1.5, smoothness=2.5)
+        X, weights = rng.uniform(0.0, 10.0, (300, 1)), rng.uniform(0.5, 2.0, 300)
+        once, other = (
+            ModePlan.choose(kernel, Noise(0.01 * each), Rows(X, np.zeros(300), w, None, w), 1e-3).modes.n_modes
+            for each, w in ((1.0, weights), (unit, unit * weights))
+        )
+        assert once == other
+
     def test_the_unit_of_weights_changes_no_variance(self) -> None:
         rng, kernel = np.random.default_rng(0), GaussianKernel(1.0)
         X, weights, T = rng.uniform(0.0, 16.0, (2500, 2)), rng.uniform(0.5, 2.0, 2500), rng.uniform(0.0, 16.0, (50, 2))
