@@ -91,8 +91,8 @@ TARGETS = [
         ["learning/test_learn.py", "learning/test_exact_likelihood.py", "learning/test_bad_rows.py"],
     ),
     ("selection", "selection/probes", ["selection/test_probes.py"]),
-    ("selection", "selection/search", ["selection/test_search.py", "selection/test_selection.py"]),
-    ("selection", "selection/choose", ["selection/test_search.py", "selection/test_nearest.py"]),
+    ("selection", "selection/record", ["selection/test_selection.py"]),
+    ("selection", "selection/choose", ["selection/test_choose.py", "selection/test_nearest.py"]),
     ("selection", "selection/candidates", ["selection/test_candidates.py", "selection/test_costs.py::TestSeconds"]),
     (
         "Vecchia likelihood",

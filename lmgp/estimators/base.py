@@ -58,7 +58,7 @@ from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.trend import CONSTANT_TREND, UNDETERMINED, Trend, Trended, TrendEstimate, chosen_columns, trended
 from lmgp.posteriors.vecchia import mean_squares
 from lmgp.recipes import Recipe
-from lmgp.selection.search import Selection
+from lmgp.selection.record import Selection
 from lmgp.sums.base import Sums
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure

@@ -43,7 +43,7 @@ from lmgp.recipes import ROWS_TO_COME, Exact, Local, Nearest, Recipe, Residual, 
 from lmgp.selection.candidates import Problem, checked_methods
 from lmgp.selection.choose import choose
 from lmgp.selection.methods import METHODS
-from lmgp.selection.search import Selection
+from lmgp.selection.record import Selection
 from lmgp.sums.base import Sample
 from lmgp.utils.columns import pandas_frame
 from lmgp.utils.fitted import OfFit
@@ -150,7 +150,7 @@ class GPRegressor(AdditiveGaussianProcess):
         What was chosen, such as ``Nearest(n_neighbors=256)``.
     model_ : GaussianProcess
         The regressor of this recipe, in the same fitted state: it has the attributes of its own class.
-    selection_ : lmgp.selection.search.Selection
+    selection_ : lmgp.selection.record.Selection
         What was tried, what it cost, and what was chosen. Printed, it is a table.
     kernels_ : tuple of lmgp.posteriors.average.WeightedKernel
         The kernels that are averaged, with their noise variances and weights, `kernel_` first: the likeliest.

@@ -15,7 +15,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.kernels.table import kernel_table, row_variances
 from lmgp.metrics.scorers import end_of
 from lmgp.posteriors.average import WeightedKernel
-from lmgp.selection.search import Selection
+from lmgp.selection.record import Selection
 from lmgp.utils.facts import Described, Facts, Table, digits
 
 # The columns that lines name.

@@ -752,7 +752,7 @@ class Comparison:
           KL(exact ‖ approximation), in nats, with noise;
         - ``lengthscale`` (one or one a column, separated by spaces), ``variance``, ``noise_variance`` of the reference,
           and ``converged``, whether learning them ended at an optimum;
-        - ``selection``, what the method "auto" tried, see `lmgp.selection.search.Selection.to_json`.
+        - ``selection``, what the method "auto" tried, see `lmgp.selection.record.Selection.to_json`.
     failures : dict of ComparisonCell to str
         Why the other cells could not be made.
     left_out : tuple of str

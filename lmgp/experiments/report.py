@@ -135,7 +135,7 @@ def selections(comparison: Comparison) -> str:
     str
         For each n_features a table of the first seed, and a line for each other one; empty without that method.
     """
-    from lmgp.selection.search import Selection
+    from lmgp.selection.record import Selection
 
     lines = []
     chosen = comparison.rows[comparison.rows.selection != ""].sort_values(["n_features", "seed"])

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from lmgp.errors import InputError
 from lmgp.plots import canvas
 from lmgp.selection.methods import METHODS
-from lmgp.selection.search import RecipeTrial, Selection
+from lmgp.selection.record import RecipeTrial, Selection
 
 # Divergences below it, zero among them, are drawn there: the axis is logarithmic.
 LEAST = 1e-12

@@ -18,7 +18,7 @@ from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.weights import bytes_of_model
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Weights
 from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, Method
-from lmgp.selection.search import RecipeTrial
+from lmgp.selection.record import RecipeTrial
 from lmgp.utils.memory import memory_limit
 
 # Thresholds of localized models, in lengthscales, in descending order.

@@ -29,7 +29,7 @@ from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weig
 from lmgp.selection.candidates import AFFORDABLE, NEIGHBOURS, Candidate, Problem, candidates, max_centroids
 from lmgp.selection.methods import EXACT, RESIDUAL, SPECTRAL
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import RecipeTrial, Selection
+from lmgp.selection.record import RecipeTrial, Selection
 from lmgp.utils.progress import silent, stage, tried_model
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.

@@ -78,7 +78,7 @@ def tried_kernel(trial: Line) -> Line:
 
 
 def tried_model(trial: Line) -> Line:
-    """Log a `lmgp.selection.search.RecipeTrial`, and return it."""
+    """Log a `lmgp.selection.record.RecipeTrial`, and return it."""
     line: Any = trial
     threshold = "" if line.threshold is None else f", threshold {line.threshold:g}"
     TRIED.info(

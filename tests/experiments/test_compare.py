@@ -43,7 +43,7 @@ from lmgp.experiments.compare import (
 from lmgp.experiments.datasets import Dataset
 from lmgp.experiments.report import table
 from lmgp.selection.methods import EXACT, METHODS
-from lmgp.selection.search import Selection
+from lmgp.selection.record import Selection
 from lmgp.utils.memory import is_out_of_memory
 from tests.experiments.conftest import made_row
 

@@ -27,7 +27,7 @@ from lmgp.experiments.compare import (
 from lmgp.experiments.datasets import Dataset
 from lmgp.experiments.report import selections, table
 from lmgp.selection.methods import EXACT
-from lmgp.selection.search import RecipeTrial, Selection
+from lmgp.selection.record import RecipeTrial, Selection
 from tests.experiments.conftest import made_row
 
 # ----------------------------------------------------------------------------------------------------------- the table

@@ -25,7 +25,7 @@ from lmgp import (
 )
 from lmgp.cli import main
 from lmgp.errors import InputError
-from lmgp.selection.search import RecipeTrial, Selection
+from lmgp.selection.record import RecipeTrial, Selection
 
 
 def rows(n: int = 40, d: int = 3) -> tuple[Any, Any]:

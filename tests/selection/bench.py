@@ -11,7 +11,7 @@ from lmgp.selection.candidates import Candidate, Problem
 from lmgp.selection.choose import select
 from lmgp.selection.methods import EXACT, NEAREST_ROWS
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import RecipeTrial, Selection
+from lmgp.selection.record import RecipeTrial, Selection
 
 NOISE, VARIANCE, TOLERANCE = 0.5, 1.5, 1e-3
 N_PROBES = 100

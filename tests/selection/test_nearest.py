@@ -17,7 +17,7 @@ from lmgp.selection import choose
 from lmgp.selection.candidates import NEIGHBOURS, Problem
 from lmgp.selection.choose import FEW, densities, gain_over_nearest, number_of_rows
 from lmgp.selection.methods import EXACT, NEAREST_ROWS
-from lmgp.selection.search import Selection
+from lmgp.selection.record import Selection
 from lmgp.utils.student import Student
 
 KERNEL, NOISE = MaternKernel(10.0, 1.0, smoothness=1.5), 1e-6

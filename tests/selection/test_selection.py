@@ -8,7 +8,7 @@ from lmgp.recipes import Exact, Spectral
 from lmgp.selection.candidates import Problem
 from lmgp.selection.choose import at_once
 from lmgp.selection.methods import EXACT, SPECTRAL
-from lmgp.selection.search import RecipeTrial, Selection
+from lmgp.selection.record import RecipeTrial, Selection
 from tests.selection.machine import KERNEL, draw
 
 

@@ -14,7 +14,7 @@ from lmgp.selection.candidates import TRIED, Candidate, Problem
 from lmgp.selection.choose import TRIALS, select
 from lmgp.selection.methods import EXACT, NEAREST_ROWS, SPECTRAL
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import Selection
+from lmgp.selection.record import Selection
 from tests.selection.bench import N_PROBES, TOLERANCE, Bench
 
 
