@@ -125,7 +125,13 @@ class ManyCategories(Categories):
         places = self.places(values[:, 0])
         if not self.means:
             return np.column_stack((places, np.zeros(len(places))))
-        return np.column_stack([np.array(of)[places] for of in (self.means, self.deviations)])
+        typical = (*self.deviations[:-1], float(np.median(self.deviations[:-1])))
+        return np.column_stack([np.array(of)[places] for of in (self.means, typical)])
+
+    @property
+    def unseen_deviation(self) -> float:
+        """The standard deviation of an unseen category's effect, beyond that of a typical one."""
+        return float(np.sqrt(max(self.deviations[-1] ** 2 - np.median(self.deviations[:-1]) ** 2, 0.0)))
 
     def values(self, coordinates: Floats) -> Floats:
         if not self.means:

@@ -1,7 +1,7 @@
 """All columns of a table, and the coordinates that a kernel sees of them."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -239,6 +239,14 @@ class Columns:
             return values
         scaled, deviations = self._filled(values)
         return np.hstack([one.coordinates(scaled[:, index], deviations[:, index]) for index, one, _ in self.parts])
+
+    def unseen_effects(self, values: Floats) -> Iterator[tuple[Indices, Floats, Floats]]:
+        """Return, of each column of many categories, rows of unseen ones, and their coordinates at ± a deviation."""
+        for index, one, span in self.parts:
+            if isinstance(one, ManyCategories) and (unseen := np.flatnonzero(one.places(values[:, index[0]]) < 0)).size:
+                ends = np.repeat(self.coordinates(values[unseen])[None], 2, axis=0)
+                ends[:, :, span.start] = [[one.unseen_deviation], [-one.unseen_deviation]]
+                yield unseen, *ends
 
     def _filled(self, values: Floats) -> tuple[Floats, Floats]:
         """Return values with numbers on their scales, missing ones by expectation, and the deviations of these."""

@@ -956,7 +956,9 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         means, variances, errors = self._in_batches(fit, inputs, alone, return_error, batch_size, verbose)
         result = [means]
         if return_cov:
-            covariance = posterior.covariance(self._coordinates(inputs))[..., None] * np.square(fit.scales)
+            effects = self._effects(fit, inputs)
+            covariance = posterior.covariance(self._coordinates(inputs)) + effects @ effects.T
+            covariance = covariance[..., None] * np.square(fit.scales)
             deviations = np.sqrt(np.einsum("iij->ij", covariance))
             if include_noise:
                 deviations = self._deviations(inputs, means, deviations)
@@ -997,10 +999,21 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                 process[part], latent = posterior.predict(rows, variance)
                 means[part] = fit.means(rows, process[part])
                 if variances is not None and latent is not None:
-                    variances[part] = latent
+                    variances[part] = latent + np.square(self._effects(fit, X[part])).sum(axis=1)
                 bar.update(len(rows))
         self._warn_of_implausible(fit, posterior, X, process)
         return means, variances, errors
+
+    def _effects(self, fit: Fit, X: Floats) -> Floats:
+        """Return the standard deviation of z by the effect of each unseen category of columns of many, (n, k)."""
+        assert fit.posterior is not None  # of a solved state
+        deviations = [np.zeros((len(X), 0))]
+        for unseen, *ends in self._table.unseen_effects(X):
+            above, below = (fit.means(rows, fit.posterior.predict(rows, False)[0]) for rows in ends)
+            column = np.zeros((len(X), 1))
+            column[unseen] = 0.5 * (above - below) / fit.scales
+            deviations.append(column)
+        return np.hstack(deviations)
 
     def _error(self, posterior: Posterior, X: Floats) -> Floats:
         """Return the stated divergence from the exact process of each row and target, shape (m, t)."""
@@ -1251,17 +1264,21 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         checked_count(n_samples, "n_samples must be a positive integer")
-        rows, rng = self._coordinates(self._read(X)), generator(random_state)
-        fit, posterior = self._solution()
+        inputs, rng = self._read(X), generator(random_state)
+        rows, (fit, posterior) = self._coordinates(inputs), self._solution()
+        effects = self._effects(fit, inputs)
         shaped = include_noise and bool(fit.noises)  # whose marginals are others than those of normal draws
         process, variances = posterior.predict(rows, shaped)
         means = fit.means(rows, process)
         drawn = np.empty((len(rows), len(fit.scales), int(n_samples)))
         for j, scale in enumerate(fit.scales):
-            drawn[:, j] = means[:, j, None] + scale * posterior.sample(rows, int(n_samples), rng)
+            left = posterior.sample(rows, int(n_samples), rng)
+            left += effects @ rng.standard_normal((effects.shape[1], left.shape[1]))
+            drawn[:, j] = means[:, j, None] + scale * left
         if include_noise:
             drawn += np.sqrt(self.noise_variances_)[:, None] * rng.standard_normal(drawn.shape)
         if variances is not None:
+            variances = variances + np.square(effects).sum(axis=1)
             std = np.sqrt(variances + fit.noise_variance)[:, None] * fit.scales
             scores = (drawn - means[..., None]) / std[..., None]
             tails = student_t.isf(ndtr(-np.abs(scores)), fit.degrees[:, None])

@@ -248,6 +248,25 @@ def test_thousands_of_categories_are_predicted_nearly_as_well_as_their_rows_allo
     assert unknown > known
 
 
+def test_intervals_of_unseen_categories_contain_the_variation_between_categories() -> None:
+    codes, y, effect = grouped(600, 40, 0)
+    other = np.arange(600) % 37
+    X = pd.DataFrame({"id": np.char.add("id ", codes.astype(str)), "other": np.char.add("o ", other.astype(str))})
+    model = GPRegressor(kernel="matern32", average=False, random_state=0).fit(X, y)
+    new = X[:40].assign(id="new")
+    _, std, covariance = model.predict(new, return_std=True, return_cov=True)
+    np.testing.assert_allclose(std, effect.std(), rtol=0.25)
+    np.testing.assert_allclose(model.predict(new, return_std=True)[1], std, rtol=1e-8)
+    # Rows of one unseen category share its effect, and draws have the covariance that is stated.
+    assert covariance[0, 1] > 0.8 * covariance[0, 0]
+    drawn = model.sample_y(new, 4000)
+    np.testing.assert_allclose(drawn.std(axis=1), std, rtol=0.1)
+    np.testing.assert_allclose(np.cov(drawn), covariance, atol=0.1 * covariance[0, 0])
+    both = model.predict(new.assign(other="o new"), return_std=True)[1]
+    assert np.all(model.predict(X[:40], return_std=True)[1] < 0.5 * std)
+    assert np.all(both > 0.99 * std)
+
+
 def test_many_categories_are_of_one_target() -> None:
     codes, y, _ = grouped(100, MOST_LEVELS + 1, 0)
     X = pd.DataFrame({"x": np.linspace(0.0, 1.0, 100), "id": np.char.add("id ", codes.astype(str))})
