@@ -22,7 +22,17 @@ from lmgp.io.geometry import has_geometry, refuse_other_system, without_geometry
 from lmgp.kernels.sphere import Metric, find_places
 from lmgp.kernels.table import Label
 from lmgp.metrics.scorers import end_of
-from lmgp.utils.columns import NUMBERS, column_index, dask_kind, label, reads_as_date, reads_as_number, with_columns
+from lmgp.utils.columns import (
+    LOCAL_DATE,
+    NUMBERS,
+    SIGNS,
+    column_index,
+    dask_kind,
+    label,
+    reads_as_date,
+    reads_as_number,
+    with_columns,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -477,9 +487,9 @@ def _kind(column: "pandas.Series") -> str:
         inferred = pandas.api.types.infer_dtype(known, skipna=True)
         return "date" if inferred in ("datetime", "date", "datetime64", "period") else "number"
     counts = known.value_counts()
-    words = (word.replace(",", "") for word in counts.index)
+    words = (SIGNS.sub("", word) for word in counts.index)
     if any(reads_as_number(word) and math.isfinite(float(word)) for word in words):
         return "number"
     # Where some of the texts are no dates, the reading of dates names them.
-    of_dates = sum(count for word, count in counts.items() if reads_as_date(word))
+    of_dates = sum(count for word, count in counts.items() if reads_as_date(word) or LOCAL_DATE.fullmatch(word))
     return "date" if 2 * of_dates > len(known) else "category"

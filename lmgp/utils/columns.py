@@ -31,6 +31,10 @@ TRUTHS = TRUE | {"false", "no", "n", "f"}
 # The form of dates and times in ISO 8601 that pandas reads, too.
 DATE = re.compile(r"[\d-]+([T ]\d\d(:?\d\d(:?\d\d(\.\d+)?)?)?(Z|[-+]\d\d(:?\d\d)?)?)?")
 
+# What numbers are written with that floats are not; and dates in the order of a country.
+SIGNS = re.compile("[,%$€£¥]")
+LOCAL_DATE = re.compile(r"\d{1,2}([/.])\d{1,2}\1\d{4}")
+
 # How many columns or rows a message lists.
 SHOWN = 5
 
@@ -307,8 +311,12 @@ def _numbers_instead(values: NDArray[Any], name: str, code: str) -> str:
     if any(map(reads_as_date, words)):
         times = f"pd.to_datetime({code})"
         return f"Text that reads as dates becomes days by {times}, ({times} - {times}.min()).dt.days."
-    if words and all(reads_as_number(word.replace(",", "")) for word in words):
-        return 'Commas are no part of a number: read the file with pd.read_csv(..., decimal=",") or thousands=",".'
+    if any(map(LOCAL_DATE.fullmatch, words)):
+        return f"Text that reads as dates in the order of a country becomes days by pd.to_datetime({code}, format=...)."
+    if words and all(reads_as_number(SIGNS.sub("", word)) for word in words):
+        if all(reads_as_number(word.replace(",", "")) for word in words):
+            return 'Commas are no part of a number: read the file with pd.read_csv(..., decimal=",") or thousands=",".'
+        return f"Signs are no part of a number: {code}.str.replace('{SIGNS.pattern}', '', regex=True).astype(float)."
     if name == "y":
         return "This is regression: targets are numbers. For classes use a classifier."
     if words and {word.strip().lower() for word in words} <= TRUTHS:

@@ -476,6 +476,11 @@ def test_parameters_of_columns_are_checked() -> None:
         GPRegressor(trend=["color"], **GIVEN).fit(X, y)
     with pytest.raises(InputError, match="has a part for categories, but no column of X is one"):
         GPRegressor(kernel="matern32+categories").fit(X[["size"]], y)
+    for texts in (["31/01/2020", "1/2/2020"], ["31.1.2020", "1.2.2020"], ["10%", "5 %"], ["$1,000", "$5"]):
+        written = X.assign(color=np.resize(texts, len(X)))
+        with pytest.raises(InputError, match=r"Column 'color' of X (has dates; got|is not numeric)"):
+            GPRegressor(**GIVEN).fit(written, y)
+        GPRegressor(columns={"color": "category"}, **GIVEN).fit(written, y)
     with pytest.raises(InputError, match=r"Column 'sold' of X has dates; got '.*'\. Write them as 2020-01-31"):
         GPRegressor(**GIVEN).fit(X, y).predict(X.assign(sold="yesterday"))
 

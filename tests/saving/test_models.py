@@ -251,3 +251,14 @@ def test_nearest_rows_of_many_columns(tmp_path: Path) -> None:
     model = NearestNeighborsGPRegressor(20, kernel=MaternKernel(2.0), noise_variance=0.1).fit(X, X.sum(axis=1))
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(lmgp.load(tmp_path / "model").predict(X + 0.1), model.predict(X + 0.1))
+
+
+def test_columns_that_a_data_frame_lists_are_a_list(tmp_path: Path) -> None:
+    X, y, new = draw(30)
+    table = pd.DataFrame(X).add_prefix("x")
+    model = ExactGPRegressor(**MATERN, trend=table.columns[:1]).fit(table, y)
+    model.save(tmp_path / "model.lmgp")
+    loaded = lmgp.load(tmp_path / "model.lmgp")
+    assert loaded.trend == ["x0"]
+    rows = pd.DataFrame(new).add_prefix("x")
+    np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))

@@ -176,6 +176,13 @@ def test_commas_in_numbers_say_how_to_read_the_file(texts: list[str]) -> None:
     assert "OneHotEncoder" in refused(frame(price=["1,5", "a", "3", "4", "5", "6"]))
 
 
+@pytest.mark.parametrize("texts", [["$1,500", "$2", "$3", "$4", "$5", "$6"], ["15%", "2%", "3 %", "4%", "5%", "6%"]])
+def test_signs_in_numbers_come_with_code_that_runs(texts: list[str]) -> None:
+    df = frame(price=texts)
+    values = eval(refused(df).partition("part of a number: ")[2].rstrip("."), {"df": df})
+    assert values.tolist() == [1500.0 if "$" in texts[0] else 15.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+
+
 def test_words_for_true_and_false_come_with_code_that_runs() -> None:
     df = frame(new=["True", "False", "yes", "no", "True", "False"])
     truths = eval(refused(df).partition("false of it: ")[2].rstrip("."), {"df": df})
