@@ -26,7 +26,7 @@ from lmgp.errors import DatasetError, InputError, missing_columns, nearest_names
 from lmgp.io.geometry import DRIVERS, read_features, without_geometry
 from lmgp.io.kinds import Kinds
 from lmgp.saving.output import whole_file
-from lmgp.utils.columns import reads_as_date, reads_as_number
+from lmgp.utils.columns import LOCAL_DATE, SIGNS, reads_as_date, reads_as_number
 from lmgp.utils.dates import EPOCH, days_since, times_of
 
 if TYPE_CHECKING:
@@ -529,8 +529,8 @@ def _kind(field: Any, decimal: str) -> str | None:
     number = _number(str(field), decimal)
     if number is not None:
         return None if math.isnan(number) else "numbers"
-    if reads_as_number(str(field).replace(",", "")):
-        return "marked"  # a number with the other decimal mark, or with marks between thousands
+    if reads_as_number(SIGNS.sub("", str(field))) or LOCAL_DATE.fullmatch(str(field).strip()):
+        return "marked"  # with the other decimal mark, marks between thousands, or a unit; or a date of a country
     return "dates" if reads_as_date(str(field)) else "text"
 
 
@@ -553,6 +553,8 @@ def _not_numeric(where: str, offending: dict[str, tuple[str, str, str]], decimal
     if decimal == "." and all(WITH_COMMA.fullmatch(field.strip()) for field in fields):
         return DatasetError(f"{where}: not numeric: {got}; if these are decimal commas, say so (--decimal ,).")
     dates = "dates as the days since the first one, " if any(map(reads_as_date, fields)) else ""
+    if any(LOCAL_DATE.fullmatch(field.strip()) for field in fields):
+        dates = "dates as 2020-01-31, "
     return DatasetError(
         f"{where}: not numeric: {got}; encode them as numbers, {dates}say that they are categories (--category of lmgp "
         "fit), or use other columns (--columns, --target)."
