@@ -349,3 +349,8 @@ def test_the_crps_of_other_distributions_is_the_integral_of_its_definition(shape
     of_all = stats.gamma(np.full(shape, 2.0))
     found = crps(np.broadcast_to(y, shape[::-1]).T, of_all)
     assert found == pytest.approx(np.mean(expected), rel=1e-4)
+
+
+def test_the_crps_of_a_cauchy_distribution_is_that_of_a_t_with_one_degree() -> None:
+    y = np.array([1.0, -3.0])
+    assert crps(y, stats.t(1.0, np.zeros(2), 2.0)) == pytest.approx(crps(y, stats.cauchy(np.zeros(2), 2.0)), rel=1e-4)

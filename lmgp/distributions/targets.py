@@ -12,7 +12,7 @@ from lmgp.metrics.gaussian import crps_rows
 
 @dataclass(frozen=True, eq=False)
 class TargetDistributions:
-    """Distributions of shape (n, t), with the methods of scipy.stats' frozen distributions.
+    """Distributions of shape (n, t), with methods of scipy.stats' frozen distributions.
 
     Values that methods take are of shape (n, t), or any that broadcasts to it.
 
@@ -31,6 +31,10 @@ class TargetDistributions:
     def std(self) -> Floats:
         """Return the standard deviation."""
         return self._each("std")
+
+    def var(self) -> Floats:
+        """Return the variance."""
+        return np.square(self.std())
 
     def median(self) -> Floats:
         """Return the median."""

@@ -961,7 +961,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             covariance = covariance[..., None] * np.square(fit.scales)
             deviations = np.sqrt(np.einsum("iij->ij", covariance))
             if include_noise:
+                normal = np.sqrt(np.square(deviations) + self.noise_variances_)
                 deviations = self._deviations(inputs, means, deviations)
+                shares = deviations / normal  # correlations are those of the process with normal noise
+                covariance *= shares[:, None] * shares
                 covariance[np.diag_indices(len(inputs))] = np.square(deviations)
             result += [deviations, covariance] if return_std else [covariance]
         elif variances is not None:
@@ -1269,20 +1272,23 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         effects = self._effects(fit, inputs)
         shaped = include_noise and bool(fit.noises)  # whose marginals are others than those of normal draws
         process, variances = posterior.predict(rows, shaped)
-        means = fit.means(rows, process)
-        drawn = np.empty((len(rows), len(fit.scales), int(n_samples)))
+        means, n_samples = fit.means(rows, process), int(n_samples)
+        drawn = np.empty((len(rows), len(fit.scales), n_samples))
         for j, scale in enumerate(fit.scales):
-            left = posterior.sample(rows, int(n_samples), rng)
-            left += effects @ rng.standard_normal((effects.shape[1], left.shape[1]))
+            if variances is None:
+                left = posterior.sample(rows, n_samples, rng)
+            else:
+                left = posterior.scores(rows, n_samples, rng) * np.sqrt(variances + fit.noise_variance)[:, None]
+            left += effects @ rng.standard_normal((effects.shape[1], n_samples))
             drawn[:, j] = means[:, j, None] + scale * left
-        if include_noise:
-            drawn += np.sqrt(self.noise_variances_)[:, None] * rng.standard_normal(drawn.shape)
         if variances is not None:
             variances = variances + np.square(effects).sum(axis=1)
             std = np.sqrt(variances + fit.noise_variance)[:, None] * fit.scales
             scores = (drawn - means[..., None]) / std[..., None]
             tails = student_t.isf(ndtr(-np.abs(scores)), fit.degrees[:, None])
             drawn = means[..., None] + fit.observed(rows, means, std)[..., None] * np.copysign(tails, scores)
+        elif include_noise:
+            drawn += np.sqrt(self.noise_variances_)[:, None] * rng.standard_normal(drawn.shape)
         return drawn[:, 0] if fit.target_names is None else drawn
 
     def calibrate(

@@ -98,7 +98,7 @@ class Scale(ABC):
 
 @dataclass(frozen=True, eq=False)
 class WarpedDistribution:
-    """The distribution of y = g⁻¹(z), with the methods of scipy.stats' frozen distributions.
+    """The distribution of y = g⁻¹(z), with methods of scipy.stats' frozen distributions.
 
     Attributes
     ----------
@@ -121,6 +121,10 @@ class WarpedDistribution:
     def std(self) -> Floats:
         """Return the standard deviation under the normal distribution of z."""
         return self.scale.std(self.normal.mean(), self.normal.std())
+
+    def var(self) -> Floats:
+        """Return the variance under the normal distribution of z."""
+        return np.square(self.std())
 
     def crps(self, y: ArrayLike) -> Floats:
         """Return the continuous ranked probability score under the normal distribution of z."""

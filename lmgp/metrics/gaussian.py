@@ -357,7 +357,7 @@ def _crps_of(distribution: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
         errors = ((p, share, y - distribution.ppf(p)) for p, share in zip(*quantile_rule(), strict=True))
         return np.asarray(2.0 * sum(share * np.maximum(p * error, (p - 1.0) * error) for p, share, error in errors))
     (degrees,), mean, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
-    finite = np.minimum(degrees, MANY_DEGREES)
+    finite = np.where(degrees == 1.0, 1.0 + 1e-6, np.minimum(degrees, MANY_DEGREES))  # at 1 a limit, 0/0
     z, standard = (y - mean) / scale, t(finite)
     betas = np.exp(special.betaln(0.5, finite - 0.5) - 2.0 * special.betaln(0.5, 0.5 * finite))
     of_density = standard.pdf(z) * (finite + np.square(z)) - np.sqrt(finite) * betas

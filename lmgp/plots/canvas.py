@@ -216,7 +216,10 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
         raise InputError(f"{what} is of {columns}; X has shape {rows.shape}.")
     table: Any = pandas_frame(X)
     if np.ndim(model.predict(with_names(model, table[:1]))) > 1:
-        raise InputError(f"{what} is of one target; the model has several. Fit a model to the one that it is to show.")
+        raise InputError(
+            f"{what} is of one target; the model has several, or a column of one. Fit a model to the target that it is "
+            "to show, y[:, j]."
+        )
     return rows
 
 

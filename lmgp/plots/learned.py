@@ -62,9 +62,7 @@ def importance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
             f"Importance is drawn of a regressor of lmgp that knows its training rows, such as GPRegressor. {error}"
         ) from error
     if values.ndim > 1:
-        raise InputError(
-            f"Importance is drawn of one target; the model has {len(values)}: importance_ has all numbers."
-        )
+        raise InputError("Importance is drawn of one target, y of shape (n,): importance_ has that of each target.")
     if most < 1:
         raise InputError(f"most must be at least 1; got {most}.")
     known = getattr(last, "feature_names_in_", None)

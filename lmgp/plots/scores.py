@@ -77,7 +77,7 @@ def calibration(
         y, mean, std = checked_values({"y": y, "mean": mean, "std": std})
     transform = pit(y, mean if std is None else norm(mean, std))
     if transform.ndim > 1:
-        raise InputError(f"Calibration is of one target; got y of shape {transform.shape}.")
+        raise InputError(f"Calibration is of one target, y of shape (n,); got y of shape {transform.shape}.")
     wanted = np.linspace(0.01, 0.99, 99) if levels is None else np.unique(np.asarray(levels, dtype=np.float64))
     if not len(wanted) or wanted.ndim != 1 or not np.all((wanted > 0.0) & (wanted < 1.0)):
         raise InputError(f"levels must be numbers strictly between 0 and 1; got {levels!r}.")

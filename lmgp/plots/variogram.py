@@ -73,7 +73,7 @@ def variogram(model: Any, X: ArrayLike, y: ArrayLike, *, n_bins: int = 15, ax: A
     inputs, targets = last._read_pair(rows, y, reset=False)
     fit = last._state()
     if targets.ndim > 1 or len(fit.scales) > 1:
-        raise InputError("A variogram is drawn of one target; got several.")
+        raise InputError("A variogram is drawn of one target, y of shape (n,); got y of shape (n, t).")
     drawn = sample(len(inputs), MOST_ROWS)
     places, left = last._coordinates(inputs[drawn]), targets[drawn]
     left = left - (fit.trend.columns(places) @ fit.level)[:, 0]

@@ -122,13 +122,19 @@ class AveragePosterior(Posterior):
     def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw from the mixture: each draw is one of a part, as often as its weight says."""
         means = [one.predict(X, False)[0] for one in self.parts]
-        drawn, mean = np.empty((len(X), n_samples)), self._mean(means)
+        mean = self._mean(means)
+        return self._drawn(lambda k, size: self.parts[k].sample(X, size, rng) + means[k] - mean, n_samples, rng)
+
+    def scores(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        """Draw those of a part, as often as its weight says: a mixture of standard normal rows is standard normal."""
+        return self._drawn(lambda k, size: self.parts[k].scores(X, size, rng), n_samples, rng)
+
+    def _drawn(self, draw: Callable[[int, int], Floats], n_samples: int, rng: np.random.Generator) -> Floats:
+        """Return draws, each by a part, as often as its weight says."""
         which = rng.choice(len(self.parts), n_samples, p=self.weights)
-        for k, one in enumerate(self.parts):
-            (index,) = np.nonzero(which == k)
-            if len(index):
-                drawn[:, index] = one.sample(X, len(index), rng) + means[k] - mean
-        return drawn
+        order = np.argsort(which, kind="stable")
+        drawn = np.hstack([draw(k, int(size)) for k, size in enumerate(np.bincount(which)) if size])
+        return drawn[:, np.argsort(order)]
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:  # noqa: D102
         return self._moments([one.leave_one_out(index) for one in self.parts])

@@ -136,6 +136,12 @@ class Posterior(ABC):
         """Draw the latent functions less their means at rows, shape (m, n_samples): the same for all targets."""
         return near_samples(self.kernel, self._places(), self.noise, X, self.variances(X), n_samples, rng)
 
+    def scores(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        """Draw observations less their means, over their standard deviations: each row is standard normal."""
+        noise = self.noise.variance
+        drawn = self.sample(X, n_samples, rng) + np.sqrt(noise) * rng.standard_normal((len(X), n_samples))
+        return drawn / np.sqrt(self.variances(X) + noise)[:, None]
+
     def _places(self) -> Rows:
         """Return rows that stand for the training rows where targets do not matter."""
         return self.rows

@@ -164,6 +164,7 @@ def test_several_targets_have_distributions_of_their_own() -> None:
         np.testing.assert_allclose(np.stack(intervals)[..., j], expected_ends, rtol=1e-10)
     each = [nlpd(y[:, j], distribution.of_targets[j]) for j in range(2)]
     assert nlpd_scorer(model, T, y) == pytest.approx(-np.mean(each), rel=1e-12)
+    np.testing.assert_allclose(distribution.var(), np.square(distribution.std()))
     draws = distribution.rvs((2000, 15, 2), random_state=0)
     np.testing.assert_allclose((draws < distribution.ppf(0.3)).mean(axis=0), 0.3, atol=0.05)
 

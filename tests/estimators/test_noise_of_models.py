@@ -114,6 +114,34 @@ def test_draws_have_the_distribution_of_each_row_and_the_correlations_of_the_pro
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
+def test_draws_of_an_average_have_the_distribution_of_each_row() -> None:
+    """Standardised as a whole, draws of one of its parts may lie ten deviations out, where a t has no end."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0.0, 3.0, (40, 1))
+    y = np.sin(2.0 * rows[:, 0]) + 0.2 * rng.standard_t(2.2, 40)
+    model = GPRegressor(random_state=0, noise="student", trend="constant").fit(rows, y)
+    T = np.array([[1.5], [3.5], [5.0]])
+    drawn, observed = model.sample_y(T, 20_000, include_noise=True), model.predict_distribution(T)
+    for q in (0.25, 0.005, 0.0005):
+        found = np.mean(drawn <= observed.ppf(q)[:, None], axis=1)
+        np.testing.assert_allclose(found, q, atol=3.0 * np.sqrt(q / 20_000) + 1e-4)
+
+
+def test_the_covariance_of_observations_has_the_correlations_of_the_process() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.linspace(0.0, 6.0, 300)[:, None]
+    y = np.sin(rows[:, 0]) + np.where(rows[:, 0] < 3.0, 0.02, 1.0) * rng.normal(size=300)
+    model = ExactGPRegressor(GaussianKernel(1.0), 0.5, noise="varying").fit(rows, y)
+    T = rows[:100:5]
+    _, std, covariance = model.predict(T, return_std=True, return_cov=True, include_noise=True)
+    np.testing.assert_allclose(np.diag(covariance), std**2)
+    latent = model.predict(T, return_cov=True)[1]
+    normal = np.sqrt(np.diag(latent) + model.noise_variance_)
+    expected = latent / np.outer(normal, normal)
+    np.fill_diagonal(expected, 1.0)
+    np.testing.assert_allclose(covariance / np.outer(std, std), expected, rtol=1e-8)
+
+
 def test_rows_left_out_are_those_of_closed_forms() -> None:
     model = clone(MODELS["exact"]).fit(X, Y)
     ((rows, y, means, std, alone),) = left_out(model._fitted)

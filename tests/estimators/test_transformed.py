@@ -176,6 +176,7 @@ def test_the_distribution_without_noise_is_that_of_the_expectation() -> None:
     for name, values in (
         ("mean", ()),
         ("std", ()),
+        ("var", ()),
         ("logpdf", (y,)),
         ("cdf", (y,)),
         ("sf", (y,)),

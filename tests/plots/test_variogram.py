@@ -65,7 +65,7 @@ def test_what_has_no_variogram_is_refused() -> None:
     model = ExactGPRegressor(GaussianKernel(1.0), 0.1)
     with pytest.raises(InputError, match=r"needs 30 pairs of rows at a distance; got 3 rows"):
         plots.variogram(model.fit(X, y), X[:3], y[:3])
-    with pytest.raises(InputError, match="of one target; got several"):
+    with pytest.raises(InputError, match="of one target, y of shape"):
         plots.variogram(model.fit(X, np.column_stack((y, y))), X, np.column_stack((y, y)))
     transformed = TransformedTargetGPRegressor(model).fit(X, np.exp(y))
     with pytest.raises(InputError, match=r"got a TransformedTargetGPRegressor\. Of a transformed target give its"):
