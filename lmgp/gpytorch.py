@@ -23,6 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch.linalg import solve_triangular
 
 from lmgp import kernels
+from lmgp.columns.numbers import Numbers
+from lmgp.columns.places import OnSphere
 from lmgp.data import as_tensor
 from lmgp.errors import InputError
 from lmgp.estimators.base import GaussianProcess
@@ -387,7 +389,8 @@ def to_gpytorch(regressor: Any) -> Any:
     Raises
     ------
     InputError
-        If the regressor is none of these, has a trend, averages kernels, or its kernel has no counterpart.
+        If the regressor is none of these, has a trend, averages kernels, its kernel has no counterpart, or the kernel
+        sees columns on another scale, on turned axes or as other coordinates.
     """
     if isinstance(regressor, Kernel):
         return _library_kernel(regressor)
@@ -407,6 +410,12 @@ def to_gpytorch(regressor: Any) -> Any:
     if len(fit.kernels) > 1:
         raise InputError(
             f"A model of one kernel converts; this one averages {len(fit.kernels)}: fit with average=False."
+        )
+    kinds = regressor._table.kinds
+    if not all(one == OnSphere() or (isinstance(one, Numbers) and one.is_numeric and not one.scale) for one in kinds):
+        raise InputError(
+            "Columns that the kernel sees on another scale, on turned axes or as other coordinates have no "
+            "counterpart in GPyTorch: fit to numbers, without columns, missing and rotate."
         )
     center = float(fit.centers[0])
     X, y = torch.from_numpy(rows.X.copy()), torch.from_numpy(rows.Y[:, 0] + center)

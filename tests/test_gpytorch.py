@@ -388,6 +388,12 @@ def refused(change: Any, **options: Any) -> Any:
     return act
 
 
+def seen(**options: Any) -> GPRegressor:
+    """An exact model of two columns that it sees in a way that is given."""
+    X, y, _, _ = rows()
+    return GPRegressor(kernel=GaussianKernel(1.1), noise_variance=0.1, **options).fit(np.exp(X[:, :2]), y)
+
+
 REFUSED = {
     "a linear mean": (
         refused(lambda model: setattr(model, "mean_module", gpytorch.means.LinearMean(3))),
@@ -419,6 +425,8 @@ REFUSED = {
     "another regressor": (refused(lambda _: None, regressor=LinearFeatures()), "regressor must be an unfitted"),
     "a column by name": (lambda: to_gpytorch(GAUSSIAN.on("lon")), r"by index, and none by name; got \['lon'"),
     "a trend": (lambda: to_gpytorch(ExactGPRegressor(GAUSSIAN, 0.1, trend="linear").fit(*rows()[:2])), "A trend"),
+    "a column on a log scale": (lambda: to_gpytorch(seen(columns={1: "log"})), "sees on another scale"),
+    "turned axes": (lambda: to_gpytorch(seen(rotate=True)), "turned axes"),
     "an approximate regressor": (
         lambda: to_gpytorch(LocalizedGPRegressor(kernel=GAUSSIAN, noise_variance=0.1).fit(*rows()[:2])),
         "ExactGPRegressor converts, .* got LocalizedGPRegressor",

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from lmgp.data import Floats, Indices, checked_scales
+from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel, Parameter, RadialPart, require
 from lmgp.kernels.composite import ComposedKernel
 from lmgp.kernels.derivatives import Pullback
@@ -68,6 +69,8 @@ class ColumnsKernel(ComposedKernel):
         return tuple(one._replace(columns=of_rows(one.columns)) for one in super().parameters)
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
+        if not self.listed:
+            raise InputError("columns of a kernel must list at least one column; got none.")
         super().checked(len(self._index(n_inputs)))
         return self
 

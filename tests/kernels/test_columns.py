@@ -112,6 +112,12 @@ def test_names_that_are_not_there_are_told() -> None:
         learn(X, y, kernel=MaternKernel(lengthscale_bounds=(0.1, 1.0)).on("latt"))
 
 
+def test_a_kernel_of_no_columns_is_refused() -> None:
+    model = NearestNeighborsGPRegressor(5, kernel=GaussianKernel(0.5) + GaussianKernel().on([]), noise_variance=NOISE)
+    with pytest.raises(InputError, match="must list at least one column"):
+        model.fit(*table())
+
+
 def test_names_within_columns_are_those_of_the_columns() -> None:
     X, y = table()
     nested = (GaussianKernel(1.5).on("lon") + MaternKernel(2.0)).on(["lat", "lon"])
