@@ -23,6 +23,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from lmgp.data import Floats, as_tensor
 from lmgp.errors import InputError, KernelWarning, warn
@@ -34,6 +35,9 @@ from lmgp.utils.lazy import Tensor
 
 # Columns that are counted for a transformer that does not say how many it makes.
 UNSAID_COLUMNS = 512
+
+# What may leave out a part of the variance.
+PARTIAL = (FeatureMap, Pipeline, FeatureUnion, Nystroem)
 
 
 class TransformerFeatures(KernelMap):
@@ -85,13 +89,10 @@ class TransformerFeatures(KernelMap):
         return mapped(self.transformer_, X) * self.kernel_.prior_variance() ** 0.5
 
     def missing_variance(self, X: Tensor, features: Tensor) -> Tensor | None:
-        """Return σ² − ‖φ(x)‖² where the transformer is a Nyström map, whose k − φᵀφ is positive; else None."""
-        transformer = self.transformer_
-        last = transformer[-1] if isinstance(transformer, Pipeline) else transformer
-        if isinstance(last, Nystroem) and last.kernel in ("rbf", "laplacian"):
-            # Rounding alone can make the difference negative, at the landmarks.
-            return (self.kernel_.prior_variance() - features.square().sum(dim=1)).clamp(min=0.0)
-        return None
+        """Return σ² times what the transformer leaves out; None where that is zero for every row."""
+        variance = self.kernel_.prior_variance()
+        missing = left_out(self.transformer_, X, features / variance**0.5) * variance
+        return missing if missing.any() else None
 
 
 def work_of(features: Any, n_inputs: int) -> Work:
@@ -125,6 +126,26 @@ def mapped(transformer: Any, X: Tensor) -> Tensor:
     if not np.isfinite(columns).all():
         raise InputError(f"{transformer!r} cannot serve as a feature map: not all numbers that it made are finite.")
     return as_tensor(columns)
+
+
+def left_out(transformer: Any, X: Tensor, columns: Tensor) -> Tensor:
+    """Return the prior variance that any fitted transformer leaves out at each row, from the columns it made of X."""
+    none, missing = columns.new_zeros(len(columns)), None
+    match transformer:
+        case FeatureMap():
+            missing = transformer.missing_variance(X, columns)
+        case Pipeline() if isinstance(transformer[-1], PARTIAL):
+            before = Pipeline([*transformer.steps[:-1], ("rows", FunctionTransformer())])
+            missing = left_out(transformer[-1], mapped(before, X), columns)
+        case FeatureUnion():
+            weights = transformer.transformer_weights or {}
+            parts = [(weights.get(name, 1.0), one) for name, one in transformer.transformer_list]
+            parts = [(weight, one) for weight, one in parts if isinstance(one, PARTIAL)]
+            missing = sum((weight**2 * left_out(one, X, mapped(one, X)) for weight, one in parts), start=none)
+        case Nystroem(kernel="rbf" | "laplacian"):
+            # Rounding alone can make the difference negative, at the landmarks.
+            missing = (1.0 - columns.square().sum(dim=1)).clamp(min=0.0)
+    return none if missing is None else missing
 
 
 def make_feature_map(features: Any, kernel: Any, rng: np.random.Generator) -> KernelMap:

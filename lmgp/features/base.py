@@ -161,6 +161,22 @@ class FeatureMap(Fitted, TransformerMixin, BaseEstimator):
             A new one.
         """
 
+    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor | None:
+        """Return the prior variance that the map leaves out at each row.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n, d)
+        features : Tensor of shape (n, n_features_out_)
+            What `evaluate` made of X.
+
+        Returns
+        -------
+        Tensor of shape (n,) or None
+            k(x, x) − E‖φ(x)‖² ≥ 0; None where that is zero for every row.
+        """
+        return None
+
     def transform(self, X: ArrayLike) -> Floats:
         """Map rows to features.
 
@@ -338,22 +354,6 @@ class KernelMap(FeatureMap):
         kernel = self._checked_kernel(X.shape[1])
         nearest = nearest_centroids(kernel.in_lengthscales(X), kernel.in_lengthscales(centroids))
         return self.fit_checked(X - centroids[nearest])
-
-    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor | None:
-        """Return the prior variance that the map leaves out at each row.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n, d)
-        features : Tensor of shape (n, n_features_out_)
-            What `evaluate` made of X.
-
-        Returns
-        -------
-        Tensor of shape (n,) or None
-            k(x, x) − E‖φ(x)‖² ≥ 0; None where that is zero for every row.
-        """
-        return None
 
     def reach(self, epsilon: float) -> float:
         """Return the distance from the origin, in the kernel's metric, beyond which E‖φ(x)‖² ≤ epsilon · k(x, x)."""

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from lmgp.data import Floats, RandomState, as_tensor
 from lmgp.errors import InputError
-from lmgp.features.adapter import TransformerFeatures, fitted, mapped, seeded_clone, work_of
+from lmgp.features.adapter import TransformerFeatures, fitted, left_out, mapped, seeded_clone, work_of
 from lmgp.features.base import FeatureMap, Work, indexed, names_of
 from lmgp.features.sketches import padded_size
 from lmgp.kernels import composite
@@ -131,6 +131,10 @@ class SumFeatures(ComposedFeatures):
     def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
         return torch.cat((mapped(self.left_, X), mapped(self.right_, X)), dim=1)
 
+    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor:  # noqa: D102
+        size = mapped(self.left_, X[:1]).shape[1]
+        return left_out(self.left_, X, features[:, :size]) + left_out(self.right_, X, features[:, size:])
+
     def _count(self, *sizes: int) -> int:
         return sum(sizes)
 
@@ -161,6 +165,12 @@ class ProductFeatures(ComposedFeatures):
 
     def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
         return (mapped(self.left_, X)[:, :, None] * mapped(self.right_, X)[:, None, :]).flatten(start_dim=1)
+
+    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor:  # noqa: D102
+        left, right = mapped(self.left_, X), mapped(self.right_, X)
+        missing_left, missing_right = left_out(self.left_, X, left), left_out(self.right_, X, right)
+        whole_left = left.square().sum(dim=1) + missing_left
+        return whole_left * missing_right + missing_left * right.square().sum(dim=1)
 
     def _count(self, *sizes: int) -> int:
         left, right = sizes
@@ -208,6 +218,9 @@ class ScaledFeatures(ComposedFeatures):
     def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
         return mapped(self.features_, X) * self.root_
 
+    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor:  # noqa: D102
+        return left_out(self.features_, X, features / (self.root_ or 1.0)) * self.root_**2
+
 
 class ModulatedFeatures(ComposedFeatures):
     """The columns of a map times a function of the row: f(x) φ(x)ᵀφ(z) f(z).
@@ -247,6 +260,10 @@ class ModulatedFeatures(ComposedFeatures):
 
     def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
         return mapped(self.features_, X) * as_tensor(row_values(self.function_, X.numpy()))[:, None]
+
+    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor:  # noqa: D102
+        missing = left_out(self.features_, X, mapped(self.features_, X))
+        return missing * as_tensor(row_values(self.function_, X.numpy())).square()
 
     def _join(self, *names: list[str]) -> list[str]:
         return [f"f*{name}" for name in names[0]]
@@ -367,6 +384,9 @@ class CraftFeatures(FeatureMap):
         padded = np.zeros((len(columns), padded_size(columns.shape[1])))
         padded[:, : columns.shape[1]] = columns * self.projection_["signs"]
         return as_tensor(walsh_hadamard(padded)[:, self.projection_["kept"]])
+
+    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor | None:  # noqa: D102
+        return self.larger_.missing_variance(X, self.larger_.evaluate(X))
 
 
 def exact_features(kernel: Any) -> FeatureMap:

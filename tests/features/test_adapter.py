@@ -19,6 +19,7 @@ from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
     MaternKernel,
+    NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
@@ -27,6 +28,7 @@ from lmgp import (
 )
 from lmgp.errors import InputError, KernelWarning
 from lmgp.features.adapter import TransformerFeatures, make_feature_map
+from lmgp.features.composition import CraftFeatures, ModulatedFeatures
 
 Floats = NDArray[np.float64]
 NOISE = 0.05
@@ -137,6 +139,65 @@ def test_rounding_at_the_landmarks_leaves_no_negative_variance() -> None:
         missing = adapted.missing_variance(tensor, features)
         assert (missing >= 0).all()
         assert (missing < 1e-10).all()
+
+
+def nystroem(seed: int = 0) -> NystroemFeatures:
+    return NystroemFeatures(12, random_state=seed)
+
+
+def behind(last: Any) -> Any:
+    return make_pipeline("passthrough", Rows(), last)
+
+
+COMPOSED = {
+    "multiple": (3.0 * nystroem(), 3.0),
+    "nothing": (0.0 * nystroem(), 0.0),
+    "of nothing": (RandomFourierFeatures(8, random_state=1) + 2.0 * RandomFourierFeatures(8, random_state=2), 3.0),
+    "sum": (nystroem() + RandomFourierFeatures(8, random_state=1) + 2.0 * nystroem(2), 4.0),
+    "product": ((2.0 * nystroem()) * nystroem(1), 2.0),
+    "product with a whole map": (nystroem() * RandomFourierFeatures(8, random_state=1), 1.0),
+    "modulation": (ModulatedFeatures(nystroem(), lambda X: np.full(len(X), 3.0)), 9.0),
+    "pipeline": (behind(nystroem() + nystroem(1)), 2.0),
+    "pipeline of one step": (make_pipeline(nystroem()), 1.0),
+    "pipeline of a union": (behind(FeatureUnion([("one", nystroem()), ("other", behind(nystroem()))])), 2.0),
+    "union": (
+        FeatureUnion(
+            [("one", nystroem()), ("no", "drop"), ("other", RandomFourierFeatures(8, random_state=1))],
+            transformer_weights={"one": 2.0},
+        ),
+        5.0,
+    ),
+    "scikit-learn's": (3.0 * (nystroem() + Nystroem(n_components=12, random_state=0)), 6.0),
+}
+
+
+@pytest.mark.parametrize(("features", "prior"), COMPOSED.values(), ids=COMPOSED)
+def test_a_composed_map_misses_what_its_parts_leave_out(features: Any, prior: float) -> None:
+    X = np.vstack((data()[0], [[50.0, -50.0]]))
+    made = make_feature_map(features, GaussianKernel(0.8, VARIANCE), np.random.default_rng(0)).fit(X[:-1])
+    columns = made.evaluate(torch.from_numpy(X))
+    missing, kept = made.missing_variance(torch.from_numpy(X), columns), columns.square().sum(dim=1).numpy()
+    np.testing.assert_allclose(kept + (0.0 if missing is None else missing.numpy()), prior * VARIANCE)
+
+
+def test_a_projected_map_misses_what_the_larger_one_leaves_out() -> None:
+    X, y = data()
+    model = regressor(CraftFeatures(nystroem(), 12, random_state=0)).fit(X, y)
+    assert model.predict([[50.0, -50.0]], return_std=True)[1] == pytest.approx(VARIANCE**0.5)
+
+
+@pytest.mark.parametrize("plain", [nystroem(), TaylorFeatures(28)], ids=["nystroem", "taylor"])
+@pytest.mark.parametrize("approximation", ["dtc", "fitc"])
+def test_a_multiple_by_one_is_the_map_itself(plain: Any, approximation: str) -> None:
+    X, y = data()
+    X -= X.mean(axis=0)  # where both are centred
+    new = np.vstack((X + 0.1, [[30.0, 30.0]]))
+    one, other = (
+        regressor(features, approximation=approximation).fit(X, y).predict(new, return_std=True)
+        for features in (plain, 1.0 * plain)
+    )
+    np.testing.assert_allclose(other, one, rtol=1e-6)
+    assert other[1][-1] == pytest.approx(VARIANCE**0.5)
 
 
 def test_fitc_counts_what_is_missing_as_noise_of_the_training_rows() -> None:
