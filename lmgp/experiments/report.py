@@ -49,8 +49,8 @@ def averages(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         One row for each method, ``n_features`` and ``threshold``, in the order of `rows`: the means, NaN where a value
-        is missing for any seed; ``spread``, the standard deviation of ``kl``; and ``seeds``, their number. Without the
-        reference.
+        is NaN for any seed; ``spread``, the standard deviation of ``kl``; and ``seeds``, the number of seeds that there
+        are rows of, which failures make fewer. Without the reference.
     """
     keys = ["method", "n_features", "threshold"]
     groups = rows[rows.method != EXACT].groupby(keys, dropna=False, sort=False)
@@ -69,7 +69,7 @@ def table(comparison: Comparison) -> str:
     """Make the block of text for one data set.
 
     A heading describes the data and the exact GP. Then, for each n_features, the methods follow from the nearest to the
-    exact GP to the furthest; those without a size come last.
+    exact GP to the furthest, those that failed for a seed behind the others; those without a size come last.
 
     Parameters
     ----------
@@ -80,7 +80,8 @@ def table(comparison: Comparison) -> str:
     str
         Lines of text, the last one ended.
     """
-    ranked = averages(comparison.rows).sort_values(["n_features", "kl"], kind="stable")
+    ranked = averages(comparison.rows).sort_values(["n_features", "seeds", "kl"], ascending=[True, False, True])
+    n_seeds = comparison.settings.seeds
     headings = [heading for heading, *_ in _COLUMNS]
     cells, breaks, nearest = [["method", *headings]], {}, []
     for size, group in ranked.groupby("n_features", dropna=False):
@@ -88,8 +89,9 @@ def table(comparison: Comparison) -> str:
         if not math.isnan(size) or len(group) == len(ranked):
             nearest.append(group.iloc[0])
         for number, (_, line) in enumerate(group.iterrows()):
-            best = number == 0 and not math.isnan(size)
-            cells.append([f"{'*' if best else ' '} {line.method}", *_shown(line)])
+            partial = "" if line.seeds == n_seeds else f" ({line.seeds} of {n_seeds} seeds)"
+            best = number == 0 and not math.isnan(size) and not partial
+            cells.append([f"{'*' if best else ' '} {line.method}{partial}", *_shown(line)])
     body = []
     for number, line in enumerate(aligned(cells, 1)):
         body += [breaks[number], line] if number in breaks else [line]

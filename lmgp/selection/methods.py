@@ -6,7 +6,8 @@ method is used.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import Any, Literal
 
 import lmgp
@@ -49,7 +50,8 @@ class Method:
     tried : bool, default=False
         Whether `GPRegressor` tries it when no methods are named.
     source : str, default=""
-        Stands for the code of a method that is registered: results of other code are not read back.
+        Stands for the code of a method that is registered: results of other code are not read back. If it is empty,
+        `register` makes one that no other registration has.
     """
 
     name: str
@@ -185,7 +187,7 @@ def register(method: Method) -> Method:
     Returns
     -------
     Method
-        The same.
+        The same, with a `source`.
 
     Raises
     ------
@@ -205,5 +207,5 @@ def register(method: Method) -> Method:
         raise InputError(f"A lmgp.selection.methods.Method can be registered; got {type(method).__name__}.")
     if method.name in BUILT_IN:
         raise InputError(f"{method.name!r} is a method of lmgp; give yours another name.")
-    METHODS[method.name] = method
-    return method
+    METHODS[method.name] = replace(method, source=method.source or token_hex(4))
+    return METHODS[method.name]

@@ -160,6 +160,15 @@ def test_a_divergence_that_is_no_number_comes_last(kl: float, made: Callable[...
     assert len(re.findall(r"^\* ", text, flags=re.MULTILINE)) == 2
 
 
+def test_a_method_that_failed_for_a_seed_is_not_the_nearest(made: Callable[..., Comparison]) -> None:
+    failed = "local_taylor", 8, 1  # it comes first where its other seed alone counts
+    lines = table(made([row for row in made_rows() if (row["method"], row["n_features"], row["seed"]) != failed]))
+    of_size = lines[lines.index("n_features = 8") : lines.index("n_features = 16")]
+    starts = re.findall(r"^([* ]) (\w+(?: \(.*\))?)  ", of_size, flags=re.MULTILINE)
+    assert starts == [("*", "global_taylor"), (" ", "rff"), (" ", "local_taylor (1 of 2 seeds)")]
+    assert "seeds)" not in lines[lines.index("n_features = 16") :]
+
+
 def test_a_method_without_a_size_has_a_group_of_its_own(made: Callable[..., Comparison]) -> None:
     rows = [*made_rows(), *(made_row("spectral", seed=seed, kl=7.5, n_features_out=99) for seed in (0, 1))]
     lines = table(made(rows)).splitlines()

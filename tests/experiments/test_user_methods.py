@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from lmgp import ExactGPRegressor, GaussianKernel, NearestNeighborsGPRegressor, RandomFourierFeatures
+from lmgp import (
+    ExactGPRegressor,
+    GaussianKernel,
+    NearestNeighborsGPRegressor,
+    NystroemFeatures,
+    RandomFourierFeatures,
+)
 from lmgp.cli import main
 from lmgp.errors import InputError
 from lmgp.experiments.compare import ComparisonSettings, compare
@@ -177,6 +183,20 @@ def test_a_method_is_registered_in_python(folder: Path) -> None:
         register(Method("rff", "mine", "own", make))
     with pytest.raises(InputError, match=r"A lmgp\.selection\.methods\.Method can be registered; got function"):
         register(make)  # type: ignore[arg-type]
+
+
+def test_results_of_another_registration_are_read_back_by_its_source_alone(folder: Path) -> None:
+    X, y, _ = draw(30)
+
+    def measured(features: type, source: str = "") -> float:
+        register(Method("mine", "mine", "own", lambda n, *_: features(n, random_state=0), source=source))
+        settings = ComparisonSettings(methods=("mine",), n_features=(8,), seeds=1)
+        rows = compare(Dataset("rows", X, y, ("a", "b"), "y"), settings, folder / "out", quiet=True).rows
+        return float(rows.kl[1])
+
+    first, second = measured(RandomFourierFeatures), measured(NystroemFeatures)
+    assert first != second
+    assert measured(RandomFourierFeatures, "1") == measured(NystroemFeatures, "1") == first
 
 
 def test_a_class_of_models_without_a_size_is_one_cell(folder: Path) -> None:
