@@ -22,7 +22,7 @@ from lmgp.metrics import kl_divergence
 from lmgp.neighbours.trees import blocks_of
 from lmgp.posteriors.base import Posterior, made_for_one_kernel, without_itself
 from lmgp.posteriors.joint import ADVICE, root_of, with_variance
-from lmgp.utils.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic
+from lmgp.utils.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic, Precision
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
@@ -61,6 +61,8 @@ class WeightPosterior(Posterior):
         The targets are those of the statistics times this matrix.
     box : pair of ndarray of shape (d,), optional
         The lowest and the highest values of the training rows: an error beyond is larger.
+    precision : {"float64", "float32"}, default="float64"
+        Of the features that were summed.
 
     Attributes
     ----------
@@ -87,13 +89,14 @@ class WeightPosterior(Posterior):
         combination: Floats | None = None,
         *,
         box: tuple[Floats, Floats] | None = None,
+        precision: Precision = "float64",
     ) -> None:
         self.features, self.centre, self.kernel, self._box = features, centre, kernel, box
         self.noise = statistics.source.noise
         sums, variance = statistics.sums.expand(), self.noise.variance
-        precision = sums.gram / variance
-        precision.diagonal().add_(1.0)
-        self.factor = cholesky(precision, variance, diagonal_share=1.0)
+        matrix = sums.gram / variance
+        matrix.diagonal().add_(1.0)
+        self.factor = cholesky(matrix, variance, 1.0, precision)
         cross, self.targets = sums.cross, statistics.targets
         if combination is not None:
             cross, self.targets = cross @ as_tensor(combination), self.targets.combined(combination)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from lmgp.errors import NumericalError, NumericalWarning, warn
+from lmgp.utils.arithmetic import Precision
 from lmgp.utils.lazy import Tensor, torch
 
 # What is added to the diagonal of a matrix that is not positive definite in float64: powers of ten of its mean, tried
@@ -15,7 +16,10 @@ ROUNDING = 2e-16
 BLOCK = 1024
 
 
-def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share: float | None = None) -> Tensor:
+def cholesky(
+    matrix: Tensor, noise_variance: float | None = None, diagonal_share: float | None = None,
+    precision: Precision = "float64",
+) -> Tensor:  # fmt: skip
     """Factorise a positive definite matrix, with a correction of its diagonal and a warning where that is needed.
 
     Parameters
@@ -26,6 +30,8 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
         The smallest noise variance of any row. If it is given, a correction must not exceed 100 times the noise.
     diagonal_share : float, optional
         What the noise adds to the diagonal. The noise variance itself if not given; 1 for a matrix I + ΦᵀΦ/σ².
+    precision : {"float64", "float32"}, default="float64"
+        Of the features whose products the matrix has; of single precision, it is not corrected.
 
     Returns
     -------
@@ -36,7 +42,7 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
     ------
     NumericalError
         If the matrix is not finite, or not positive definite after adding 1e-6 of its mean diagonal, or 100 times the
-        noise.
+        noise; or not positive definite, of features in single precision.
 
     Warns
     -----
@@ -48,6 +54,11 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
         return factor
     if not torch.isfinite(matrix.tril()).all():
         raise NumericalError("The matrix to factorise is not finite; check the inputs and the hyperparameters.")
+    if precision == "float32":
+        raise NumericalError(
+            "The noise variance is too small for features in single precision: the matrix is not positive definite. "
+            "Take feature_dtype='float64', or a larger noise variance."
+        )
     diagonal = matrix.diagonal().mean()
     for exponent in EXPONENTS:
         jitter = float(diagonal) * 10.0**exponent

@@ -17,7 +17,7 @@ from lmgp import (
     TaylorFeatures,
     load,
 )
-from lmgp.errors import InputError
+from lmgp.errors import InputError, NumericalError
 from lmgp.metrics import kl_divergence
 from lmgp.utils import arithmetic as sums
 from lmgp.utils.arithmetic import Arithmetic, Products, Written, check_device
@@ -96,6 +96,14 @@ def test_single_precision_says_what_it_costs(features: RandomFourierFeatures, no
         assert models[0].rounding_divergence_ == 0.0
         ratios.append(models[1].rounding_divergence_ / true)
     assert 1.0 / 30.0 < np.exp(np.mean(np.log(ratios))) < 300.0
+
+
+def test_single_precision_is_refused_where_noise_is_too_little_for_it() -> None:
+    X, y, _ = draw(2000)
+    given = {"features": RandomFourierFeatures(300, random_state=0), "kernel": GaussianKernel(1.0)}
+    FeaturizedGPRegressor(**given, noise_variance=1e-6).fit(X, y)
+    with pytest.raises(NumericalError, match="feature_dtype='float64'"):
+        FeaturizedGPRegressor(**given, noise_variance=1e-6, feature_dtype="float32").fit(X, y)
 
 
 def test_angles_are_of_double_precision() -> None:
