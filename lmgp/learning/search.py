@@ -24,6 +24,8 @@ from lmgp.utils.progress import tried_kernel
 # for all columns and parts, in √d standard deviations, and a noise variance, in variances of y.
 FIRST_ROWS = 500
 LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
+# Then each column's lengthscale may be as much longer or shorter, in logarithms.
+STRETCH = math.log(10.0)
 # The Vecchia likelihood of all rows is climbed from the mean of the ends of climbs by this number of samples of as many
 # rows, each of which is overfitted by itself.
 N_SAMPLES = 4
@@ -167,7 +169,8 @@ class Search:
         values = np.array(parallel_map(lambda free: sum(each.value(free) for each in of_samples), starts))
         best = starts[int(np.argmax(values))]
         moved = [np.any((start != best)[space.kinds != "noise"]) for start in starts]
-        return [best, starts[int(np.argmax(np.where(moved, values, -np.inf)))]] if any(moved) else [best]
+        others = [starts[int(np.argmax(np.where(moved, values, -np.inf)))]] if any(moved) else []
+        return [stretched(of_samples[0], best), *others]
 
     def _starts(self, space: Space) -> Iterator[Floats]:
         """Go through the starting points; a kernel that is given starts from its own lengthscales."""
@@ -178,6 +181,22 @@ class Search:
 
     def _objective(self, rows: Rows, space: Space) -> ExactObjective:
         return ExactObjective(rows, space, VecchiaLikelihood(rows, *INFORMATION, sampling(self.draw)))
+
+
+def stretched(objective: ExactObjective, start: Floats) -> Floats:
+    """Make the lengthscale of one of few columns after another longer or shorter, as long as that is far likelier."""
+    scales, _, columns = objective.space.lengthscales
+    if not objective.space.form.named or not 1 < len(np.unique(columns)) <= NUMBERS[-1]:
+        return start
+    while True:
+        moves = np.zeros((2 * len(np.unique(columns)), len(start)))
+        for k, (column, by) in enumerate(product(np.unique(columns), (-STRETCH, STRETCH))):
+            moves[k, scales[columns == column]] = by
+        values = parallel_map(objective.value, [start, *(start + moves)])
+        best = int(np.argmax(values))
+        if not values[best] > values[0] + STRONG_EVIDENCE:
+            return start
+        start = start + moves[best - 1]
 
 
 def with_periods(starts: Iterable[Floats], space: Space, rows: Rows) -> Iterator[Floats]:

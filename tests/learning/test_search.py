@@ -457,6 +457,17 @@ class TestStarts:
         assert np.isfinite(trying.optimum(form).trial.log_likelihood)
 
 
+def test_a_short_lengthscale_is_found_between_long_ones() -> None:
+    """From one lengthscale for all columns, climbs end where the function is noise."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack((rng.uniform(0.0, 100.0, (300, 2)), rng.normal(size=300)))
+    y = np.sin(X[:, 0] / 3.0) + np.sin(X[:, 1] / 40.0) + 0.5 * X[:, 2] + 0.1 * rng.normal(size=300)
+    found = search(X, y, exact=True).optimum(form_of("matern32", True, 3))
+    lengthscales = found.space.kernel(found.free).lengthscale
+    assert 5.0 * lengthscales[0] < lengthscales[1]
+    assert found.space.noise_variance(found.free) < 0.05
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_given_noise_stays_to_the_last_bit(exact: bool, draw_from: Draw) -> None:
     found = search(*draw_from(SMOOTH, 100), exact=exact, noise=0.3).optimum(form_of("matern12+gaussian", False, 2))
