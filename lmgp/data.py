@@ -307,8 +307,9 @@ class TargetSums:
     peaks : ndarray of shape (t,)
         The largest Σ ρ y² of each target that was ever part of these sums: what is left after rows were taken out has
         the rounding of that.
-    n_densities: float
-        The number of targets in the likelihood of the rows: w of a row that counts w equal rows, and 1 of others.
+    n_rows : int
+    counts_rows : bool
+        Whether the weights of all rows that were ever part of these sums count equal rows, see `Rows.counts`.
     """
 
     products: Floats
@@ -316,7 +317,8 @@ class TargetSums:
     n: float
     log_precision: float
     peaks: Floats
-    n_densities: float = 0.0
+    n_rows: int = 0
+    counts_rows: bool = True
 
     @classmethod
     def zeros(cls, n_targets: int) -> Self:
@@ -345,20 +347,28 @@ class TargetSums:
             log_precision = float(logarithms.sum() if weights is None else weights @ logarithms)
             precision = relative if weights is None else weights * relative
         products = Y.T @ (Y if precision is None else Y * precision[:, None])
-        return cls(products, totals, n, log_precision, products.diagonal().copy(), rows.n_observations), precision
+        counts_rows = weights is None or rows.counts is not None
+        peaks = products.diagonal().copy()
+        return cls(products, totals, n, log_precision, peaks, len(rows), counts_rows), precision
 
     @property
     def means(self) -> Floats:
         """The weighted mean of each target, shape (t,); 0 of no rows."""
         return self.totals / self.n if self.n else np.zeros_like(self.totals)
 
+    @property
+    def n_densities(self) -> float:
+        """The number of targets in the likelihood: Σ w where all weights count equal rows, else that of the rows."""
+        return self.n if self.counts_rows else float(self.n_rows)
+
     def combine(self, other: Self, sign: float = 1.0) -> Self:
         """Return these sums plus `sign` times others."""
         products = self.products + sign * other.products
         peaks = np.maximum(np.maximum(self.peaks, other.peaks), products.diagonal())
         n, log_precision = self.n + sign * other.n, self.log_precision + sign * other.log_precision
-        totals, n_densities = self.totals + sign * other.totals, self.n_densities + sign * other.n_densities
-        return type(self)(products, totals, n, log_precision, peaks, n_densities)
+        totals, n_rows = self.totals + sign * other.totals, self.n_rows + int(sign) * other.n_rows
+        counts_rows = self.counts_rows and other.counts_rows
+        return type(self)(products, totals, n, log_precision, peaks, n_rows, counts_rows)
 
     def combined(self, combination: Floats) -> Self:
         """Return the sums of the targets Y @ combination, for a combination of shape (t, s)."""

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.columns.categories import MOST_LEVELS, ManyCategories
+from lmgp.columns.categories import MOST_LEVELS, Categories, ManyCategories
 from lmgp.data import Rows, check_rows, known_centers, refuse_other_order, sampling, validated_pair
 from lmgp.distributions.noise import checked_noise
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
 from lmgp.estimators.importance import importances
 from lmgp.estimators.rows_left_out import MOST_ROWS, with_noise_of_sample
-from lmgp.io.sources import Chunk
+from lmgp.io.sources import Chunk, source_of
 from lmgp.kernels.table import row_variances
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
 from lmgp.recipes import AdditiveRecipe
@@ -155,6 +155,12 @@ class StreamedGaussianProcess(GaussianProcess):
         """Check rows, with y as it is; the first ones of a stream say how many columns there are, and their names."""
         known = "n_features_in_" in vars(self)
         inputs, target = self._read_pair(chunk.X, chunk.y, False) if known else validated_pair(self, chunk.X, chunk.y)
+        for (j, *_), one, _ in self._table.parts:
+            if isinstance(one, Categories) and np.any(new := one.places(inputs[:, j]) < 0):
+                raise InputError(
+                    f"{self._table.names[j]!r} has a category in row {np.argmax(new)} that no row of fit had: beside "
+                    "such rows, all unknown categories would be the same one. Fit again to all rows."
+                )
         return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
 
     def _begun(self, sample: Sample, drawing: np.random.Generator, center: ArrayLike | None) -> Fit:
@@ -366,5 +372,7 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
         known, partitions = self._fitted.known_sums, partitions_of(given)
         if partitions is not None:
             return sums_of_partitions(self, partitions)
+        if given.y is None and source_of(given) is not None:
+            raise InputError("forget and with_rows take X and y, no chunks of them: give one chunk after the other.")
         rows = self._rows_of(given, least=1)
         return known.of(self._fitted.checked(rows))

@@ -150,9 +150,9 @@ def _is_array(X: Any) -> bool:
     if any(hasattr(X, name) for name in ("shape", "__array__", "iloc")):
         return True
     if isinstance(X, list | tuple):
-        return not (len(X) > 0 and all(isinstance(one, tuple) and _is_pair(one) for one in X))
+        return not (len(X) > 0 and all(isinstance(one, tuple | list) and _is_pair(one) for one in X))
     return not isinstance(X, Iterable)
 
 
-def _is_pair(chunk: tuple[Any, ...]) -> bool:
+def _is_pair(chunk: tuple[Any, ...] | list[Any]) -> bool:
     return 2 <= len(chunk) <= 4 and len(np.shape(chunk[0])) == 2

@@ -30,6 +30,8 @@ OPTIONS = {"maxiter": 500, "ftol": 1e-11, "gtol": 1e-6}
 ROUNDING_SLOPE = 1e-4
 # Below this share of the sums of squares, what centring leaves of them is rounding.
 CONSTANT = 1e-14
+# The most of the noise variance that may be rounding of the largest sums that ever were, in float64.
+MOST_ROUNDING, EPSILON = 0.1, float(np.finfo(np.float64).eps)
 
 
 def learn_from_sums(
@@ -60,7 +62,8 @@ def learn_from_sums(
     Raises
     ------
     InputError
-        If there are more modes than 6,000, the kernel is of another form, or y is constant.
+        If there are more modes than 6,000, the kernel is of another form, y is constant, or rows of so large a y were
+        taken out of the sums that their rounding is more than the noise.
     MemoryLimitError
         If the matrices take more memory.
 
@@ -95,6 +98,11 @@ def learn_from_sums(
     check_memory(
         32.0 * n_modes**2, f"The matrices of {n_modes:,} modes", "Fit with a larger tolerance.", max_memory_gib
     )
+    if EPSILON * targets.peaks.max() > MOST_ROUNDING * targets.n * noise.variance:
+        raise InputError(
+            "Rows of so large a y are or were in these sums that their rounding hides a noise variance of "
+            f"{noise.variance:.3g}: nothing can be learned. Fit again to the rows that are left."
+        )
     if variance * statistics.precision <= CONSTANT * float(raw.targets.products.trace()):
         raise InputError("y is constant: no hyperparameters can be learned from its sums.")
     shared = statistics.shared_noise

@@ -200,9 +200,6 @@ class ModeSums(Sums):
             statistics.targets.check_remaining(self.targets)
         if rows is not None:
             rows = combined_rows(rows, other.rows, sign, self.noise_variance)
-            # Weights count equal rows only where those of all rows are whole numbers.
-            targets = replace(statistics.targets, n_densities=rows.n_observations)
-            statistics = replace(statistics, targets=targets)
         if cells is not None:
             theirs = cells.of(other.rows) if other.rows is not None else other.cells
             assert theirs is not None  # of the same modes

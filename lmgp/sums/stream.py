@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from itertools import islice, tee
+from itertools import chain, islice, tee
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,9 @@ Made = TypeVar("Made")
 COLUMNS = ("n_features_in_", "feature_names_in_")
 # What it has of an earlier fit.
 FITTED = ("_fitted", "_columns_read", *COLUMNS)
+
+# The rows of the first chunks from which a model learns where these are read once: fewer tell the noise badly.
+FIRST_ROWS = 2_000
 
 # What a checkpoint calls itself, and what it has of a fit.
 CHECKPOINT = "checkpoint"
@@ -260,10 +263,16 @@ class StreamFit:
             return None
         chunks, again = tee(self.source.chunks())
         # A model is not made of one row.
-        for place, chunk in reading(self.source, False, "", chunks, looks=True):
-            used(self.model, chunk, place, partial(self._sample, chunk))
-            if len(sample.keys) > 1:
-                break
+        enough = FIRST_ROWS if self.model._needs_sample() else 2
+        try:
+            for place, chunk in reading(self.source, False, "", chunks, looks=True):
+                used(self.model, chunk, place, partial(self._sample, chunk))
+                if len(sample.keys) >= enough:
+                    break
+        except StreamError as error:
+            if len(sample.keys) < 2:
+                raise
+            return chain(again, _raised(error))  # the pass that sums ends there, with the chunks before
         return again
 
     def _sample(self, chunk: Chunk, rows: Rows) -> None:
@@ -348,6 +357,12 @@ class StreamFit:
         if where == "in the model" and self.n_chunks and hasattr(self.model, "partial_fit"):
             return f"{told} Mend the chunk, and go on with partial_fit; or fit again, with checkpoint=."
         return f"{told} Mend the chunk, and fit again; with checkpoint= a fit goes on where it ended."
+
+
+def _raised(error: StreamError) -> Iterator[Chunk]:
+    """Raise the error with which a source ended: an iterator that has raised one yields nothing after it."""
+    raise error
+    yield
 
 
 def _mark(chunk: Chunk, before: str) -> str:

@@ -135,9 +135,9 @@ def test_files_dask_and_iterators(tmp_path: Path) -> None:
     table.to_parquet(tmp_path / "rows.parquet")
     of_file = clone(MODEL).fit(lmgp.io.open_dataset(tmp_path / "rows.parquet", target="y", chunk_rows=700))
     np.testing.assert_array_equal(both(of_file, names), both(of_chunks, T))
-    # An iterator is read once: its first chunk is what the choice looks at.
+    # An iterator is read once: its first chunks, of 2,000 rows or more, are what the choice looks at.
     once = clone(MODEL).fit(iter(chunks(X, y, 700)))
-    assert once.selection_.sample_rows == 700
+    assert once.selection_.sample_rows == 2100
     assert once.selection_.n_predict == 10**6
     assert divergence(once, of_chunks, T) < 1e-3
     dd = pytest.importorskip("dask.dataframe")

@@ -280,6 +280,19 @@ class TestChosen:
             model.forget(frame[:5], y[:5])
         assert len(model.forget(keep=100).loo_.y) == 100
 
+    @pytest.mark.parametrize("n_kinds", [2, 40])
+    def test_categories_that_no_row_of_fit_had_are_refused(self, n_kinds: int) -> None:
+        _, frame, y = self.fitted()
+        frame = frame.assign(kind=[f"k{number % n_kinds}" for number in range(600)])
+        model = GPRegressor(methods=["nearest_rows"], max_features=32, n_predict=10**7, noise="normal", **GIVEN)
+        model.fit(frame[:500], y[:500])
+        before = both(model, frame)
+        later = frame[500:].assign(kind=["k1"] * 9 + ["new"] * 91)
+        for call in (model.partial_fit, model.with_rows):
+            with pytest.raises(InputError, match=r"'kind' has a category in row 9 that no row of fit had: .*Fit again"):
+                call(later, y[500:])
+        np.testing.assert_array_equal(both(model, frame), before)
+
     def test_models_merge_whose_columns_were_read_alike(self) -> None:
         _, frame, y = self.fitted()
         model = GPRegressor(methods=["nearest_rows"], max_features=32, n_predict=10**7, noise="normal", **GIVEN)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, SpectralGPRegressor
@@ -208,6 +209,33 @@ class TestOutgrown:
         np.testing.assert_allclose(of_units, mean * [20.0, 30.0], rtol=0.01, atol=0.1)
         np.testing.assert_allclose(std_of_units, std * [20.0, 30.0], rtol=0.02)
         assert models[1].noise_variances_ == pytest.approx([4.0, 9.0], rel=0.3)
+
+    def test_weights_count_rows_as_if_all_came_at_once(self) -> None:
+        rng = np.random.default_rng(0)
+        X, w = rng.uniform(0.0, 12.0, (200, 1)), np.append(rng.integers(2, 20, 100), rng.uniform(2.0, 20.0, 100))
+        y = np.sin(X[:, 0]) + np.sqrt(0.5 / w) * rng.normal(size=200)
+        parts = [(X[of], y[of], w[of]) for of in (slice(0, 100), slice(100, 200))]
+        model = SpectralGPRegressor(1e-6, kernel=GaussianKernel(2.0), noise_variance=0.4, room=1.5, box=[[0.0], [12.0]])
+        noises = [
+            clone(model).fit([one]).partial_fit([other]).relearn().noise_variance_
+            for one, other in (parts, parts[::-1])
+        ]
+        assert noises == pytest.approx([clone(model).fit(X, y, w).relearn().noise_variance_] * 2, rel=1e-5)
+
+    def test_the_rounding_of_rows_that_are_gone_is_not_learned(self) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.uniform(0.0, 12.0, (200, 1))
+        y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)
+        model = SpectralGPRegressor(1e-4, kernel=GaussianKernel(2.0), noise_variance=0.01, room=1.5)
+        noise = clone(model).fit([(X, y)]).relearn().noise_variance_
+        model.fit([(X, y)])
+        for large in (1e6, 1e9):
+            gone = X[:5] + 0.01, large + y[:5]
+            model.partial_fit(*gone).forget(*gone)
+            if large == 1e6:
+                assert model.relearn().noise_variance_ == pytest.approx(noise, rel=1e-3)
+        with pytest.raises(InputError, match=r"were in these sums that their rounding hides .*Fit again to the rows"):
+            model.relearn()
 
     @pytest.mark.parametrize("chunk_rows", [None, 500])
     def test_the_noise_is_that_of_the_new_parameters(self, chunk_rows: int | None) -> None:

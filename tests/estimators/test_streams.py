@@ -12,16 +12,18 @@ from sklearn.base import clone
 import lmgp
 from lmgp import (
     ExactGPRegressor,
+    FeaturizedGPRegressor,
     GaussianKernel,
     LocalizedGPRegressor,
     MaternKernel,
+    RandomFourierFeatures,
     SpectralGPRegressor,
     TaylorFeatures,
 )
 from lmgp.errors import InputError
 from lmgp.posteriors import spectral, variance
 from tests.conftest import counts_and_noises
-from tests.estimators.streams import ARGUMENTS, GIVEN, MODELS, both, chunks, drawn, every_model
+from tests.estimators.streams import ARGUMENTS, GIVEN, MODELS, both, chunks, drawn, every_model, of_chunks
 
 
 class TestUpdates:
@@ -153,6 +155,22 @@ class TestStreams:
         assert stream.kernel_.lengthscale == pytest.approx(whole.kernel_.lengthscale, rel=1e-9)
         assert stream.noise_variance_ == pytest.approx(whole.noise_variance_, rel=1e-9)
         np.testing.assert_allclose(stream.predict(T), whole.predict(T), rtol=0, atol=1e-3)
+
+    def test_what_an_iterator_tells_does_not_depend_on_its_chunks(self) -> None:
+        rng = np.random.default_rng(1)
+        X = rng.uniform(0.0, 30.0, (3000, 1))
+        y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=3000)
+        model = FeaturizedGPRegressor(RandomFourierFeatures(100), random_state=0)
+        small, whole = (clone(model).fit(iter(chunks(X, y, size))) for size in (2, 3000))
+        assert small.noise_variance_ == pytest.approx(whole.noise_variance_, rel=0.2)
+
+    def test_a_list_of_lists_is_one_of_chunks(self) -> None:
+        X, y, T = drawn()
+        model = clone(MODELS["featurized"]).fit([list(chunk) for chunk in chunks(X, y)])
+        np.testing.assert_array_equal(both(model, T), of_chunks("featurized"))
+        for call in (model.forget, model.with_rows):
+            with pytest.raises(InputError, match="take X and y, no chunks of them: give one chunk after the other"):
+                call([(X[:10], y[:10])], None)
 
     def test_a_function_and_a_memory_map_are_sources(self, tmp_path: Path) -> None:
         X, y, T = drawn()

@@ -197,7 +197,10 @@ class TestBadChunks:
         return made
 
     @every_model
-    def test_one_with_a_nan_is_named_and_the_others_stay(self, name: str, tmp_path: Path) -> None:
+    def test_one_with_a_nan_is_named_and_the_others_stay(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(stream, "FIRST_ROWS", 40)  # those of the first chunk: the models are then of one map
         X, y, T = drawn()
 
         def bad(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
