@@ -9,7 +9,7 @@ from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.grids import average, check_model, column_names, of_map
-from lmgp.io.geometry import check_installed, has_geometry, refuse_other_system
+from lmgp.io.geometry import check_installed, has_geometry, in_degrees, refuse_other_system
 from lmgp.kernels.sphere import LATITUDES
 from lmgp.utils.parameters import checked_count
 
@@ -89,6 +89,12 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     refuse_other_system(shapes.crs, None if columns is None else columns.crs)
     names = column_names(model)
     across, up = of_map(None, None, names)
+    of_degrees = up.strip().lower() in LATITUDES
+    if of_degrees and shapes.crs is not None and not in_degrees(shapes.crs):
+        raise InputError(
+            f"The model is of {across} and {up}, in degrees, and areas are in the reference system "
+            f"{shapes.crs.to_string()}: give them by .to_crs('EPSG:4326')."
+        )
     others = [name for name in names if name not in (across, up)]
     if missing := [name for name in others if areas.ndim == 1 or name not in areas.columns]:
         raise InputError(
@@ -103,7 +109,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
         points = lattice(shape, n_points)
         rows = {across: points[:, 0], up: points[:, 1]}
         rows |= {name: areas[name].iloc[np.full(len(points), place)].array for name in others}
-        weights = np.cos(np.radians(points[:, 1])) if up.strip().lower() in LATITUDES else np.ones(len(points))
+        weights = np.cos(np.radians(points[:, 1])) if of_degrees else np.ones(len(points))
         averages.append(average(model, pandas.DataFrame({name: rows[name] for name in names}), weights / weights.sum()))
     mean, std = np.array(averages).reshape(-1, 2).T
     return table.assign(mean=mean, std=std)

@@ -72,6 +72,28 @@ def test_points_of_a_projection_are_two_columns(tmp_path: Path) -> None:
         again.predict(frame.geometry.to_crs(DEGREES))
 
 
+def test_heights_of_points_are_left_out_with_a_warning() -> None:
+    flat, y = wells(METRES)
+    frame = flat.set_geometry(geopandas.points_from_xy(flat.geometry.x, flat.geometry.y, flat["depth"], crs=METRES))
+    model = GPRegressor(kernel=GaussianKernel([8e4, 8e4, 5.0]), **GIVEN)
+    with pytest.warns(ColumnWarning, match=r"The points have heights, which are left out: .*\.assign\(height="):
+        model.fit(frame, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cured = frame[["geometry"]].set_geometry(frame.geometry.force_2d()).assign(height=frame.geometry.z)
+        np.testing.assert_array_equal(model.fit(cured, y).predict(cured), model.fit(flat, y).predict(flat))
+
+
+def test_degrees_are_those_of_a_reference_system() -> None:
+    frame, y = wells(DEGREES)
+    model = GPRegressor(kernel=GaussianKernel([80.0, 80.0, 80.0]), **GIVEN)
+    with pytest.raises(InputError, match=r"in the unit grad, and must be in degrees: give them by \.to_crs"):
+        model.fit(frame.geometry.to_crs("EPSG:4807"), y)
+    model.fit(frame.geometry, y)
+    with pytest.raises(InputError, match=r"have no reference system, .* give them by \.set_crs\('EPSG:4326'\)"):
+        model.predict(frame.geometry.set_crs(None, allow_override=True))
+
+
 def test_a_map_keeps_the_reference_system(tmp_path: Path) -> None:
     frame, y = wells(METRES)
     model = GPRegressor(kernel=GaussianKernel([8e4, 8e4]), **GIVEN).fit(frame.geometry, y)
@@ -158,6 +180,17 @@ def test_areas_bring_the_values_of_other_columns_and_weigh_degrees() -> None:
         predict_areas(model, area.geometry)
     with pytest.raises(InputError, match=r"reference system EPSG:27700, and .* EPSG:4326"):
         predict_areas(model, area.to_crs(METRES))
+
+
+@pytest.mark.parametrize("crs", [METRES, "EPSG:4807"])
+def test_areas_of_a_model_of_degrees_are_in_degrees(crs: str) -> None:
+    frame, y = wells(DEGREES)
+    table = pd.DataFrame({"lon": frame.geometry.x, "lat": frame.geometry.y})
+    model = ExactGPRegressor(GaussianKernel(1.0), 0.1).fit(table, y)
+    area = geopandas.GeoSeries([shapely.box(-2, 51, -1, 54)], crs=DEGREES)
+    predict_areas(model, area)
+    with pytest.raises(InputError, match=rf"of lon and lat, in degrees, .* {crs}: give them by \.to_crs\('EPSG:4326'"):
+        predict_areas(model, area.to_crs(crs))
 
 
 def test_areas_keep_their_columns_and_none_is_replaced() -> None:

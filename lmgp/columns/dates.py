@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from lmgp.columns.base import Column
 from lmgp.data import Floats
-from lmgp.errors import InputError
+from lmgp.errors import ColumnWarning, InputError, warn
 from lmgp.kernels.table import Label
-from lmgp.utils.columns import NUMBERS, reads_as_date
+from lmgp.utils.columns import reads_as_date
 from lmgp.utils.dates import EPOCH, LAST, days_since, times_after, times_of
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 # The calendar's periods, in days.
 PERIODS = {"day": 1.0, "week": 7.0, "year": 365.2425}
+# Numbers that may count days; true and false do not.
+COUNTS = "iuf"
+YEARS, MONTHS = np.arange(1800, 2201), np.arange(1, 13)
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ class Dates(Column):
         Further periods, in days, that the target has.
     are_numbers : bool
         Whether training rows had days since 1970-01-01, so that other rows may have, too.
+    zoned : bool or None
+        Whether training rows had times in a zone; None of UTC, as which times without a zone are read, of numbers, and
+        in files of earlier versions.
     """
 
     kind: ClassVar = "dates"
@@ -44,6 +50,7 @@ class Dates(Column):
     periods: tuple[str, ...] = ()
     others: tuple[float, ...] = ()
     are_numbers: bool = False
+    zoned: bool | None = None
 
     @classmethod
     def of(cls, column: "pandas.Series", which: str) -> Self:
@@ -52,12 +59,15 @@ class Dates(Column):
         Raises
         ------
         InputError
-            If a date is missing.
+            If a date is missing, numbers are years or months, or some times have a zone and others none.
         """
         times = _times(column, which, True)
+        _refuse_years(column, which)
         days = np.unique(days_since(times.min(), times))
         shown = tuple(name for name, period in PERIODS.items() if _shows(days, period))
-        return cls(str(times.min()), shown, are_numbers=column.dtype.kind in NUMBERS)
+        zones = _zones(column, which)
+        zoned = None if zones <= {"UTC"} else "None" not in zones
+        return cls(str(times.min()), shown, are_numbers=column.dtype.kind in COUNTS, zoned=zoned)
 
     @property
     def n_coordinates(self) -> int:
@@ -69,7 +79,17 @@ class Dates(Column):
         return [*(PERIODS[period] for period in self.periods), *self.others]
 
     def read(self, column: "pandas.Series", which: str) -> Floats:
-        return days_since(np.datetime64(self.first), _times(column, which, self.are_numbers))
+        times, zones, got = _times(column, which, self.are_numbers), _zones(column, which), ""
+        if self.zoned and "None" in zones:
+            got = "no zone, and are read as those of UTC; the training rows had one"
+        elif self.zoned is False and not zones <= {"None", "UTC"}:
+            got = "a zone, and are converted to UTC; the training rows had none"
+        if got:
+            warn(
+                f"The times of {which} have {got}. Make them alike, .dt.tz_localize(...) or .dt.tz_localize(None).",
+                ColumnWarning,
+            )
+        return days_since(np.datetime64(self.first), times)
 
     def coordinates(self, values: Floats, deviations: Floats) -> Floats:
         days = values[:, 0]
@@ -119,14 +139,14 @@ def _times(column: "pandas.Series", which: str, numbers_allowed: bool) -> NDArra
             "--drop), or the column."
         )
     whose = f"{which[0].upper()}{which[1:]} has dates; got"
-    if column.dtype.kind in NUMBERS:
+    if column.dtype.kind in COUNTS:
         days = column.to_numpy(dtype=np.float64)
         if (wrong := (np.abs(days) > days_since(EPOCH, LAST)) | (not numbers_allowed)).any():
             raise InputError(f"{whose} the number {days[wrong][0]:.15g}. Write dates as 2020-01-31.")
         return times_after(EPOCH, days)
     if isinstance(column.dtype, pandas.PeriodDtype):
         column = column.dt.to_timestamp()
-    texts = (field for field in column.unique() if isinstance(field, str))
+    texts = dict.fromkeys(field for field in column.to_numpy() if isinstance(field, str))
     if wrong := next((text for text in texts if not reads_as_date(text)), None):
         raise InputError(
             f"{whose} {wrong!r}. Write them as 2020-01-31, or as 2020-01-31T12:00. If the column has categories, say "
@@ -136,3 +156,32 @@ def _times(column: "pandas.Series", which: str, numbers_allowed: bool) -> NDArra
         return times_of(column)
     except (ValueError, TypeError) as error:
         raise InputError(f"{whose} something else: {error}") from None
+
+
+def _refuse_years(column: "pandas.Series", which: str) -> None:
+    """Refuse numbers that are all years, such as 2020, or months, such as 202001."""
+    if column.dtype.kind not in COUNTS:
+        return
+    numbers = column.to_numpy(dtype=np.float64)
+    for what, form, years, months in (("years", "%Y", numbers, 1), ("months", "%Y%m", numbers // 100, numbers % 100)):
+        if np.all(np.isin(years, YEARS) & np.isin(months, MONTHS)):
+            raise InputError(
+                f"The numbers of {which} read as {what}, and would be days since 1970-01-01: give columns={{...: "
+                f"'number'}}, or make dates of them, pd.to_datetime(..., format='{form}')."
+            )
+
+
+def _zones(column: "pandas.Series", which: str) -> set[str]:
+    """Return the zones of times, "None" where they have none; numbers are without. Refuse a column of both."""
+    import pandas
+
+    if column.dtype.kind in COUNTS:
+        return set()
+    if column.dtype.kind == "M":
+        zones = {str(column.dt.tz)}
+    else:
+        fields = (pandas.Timestamp(one.strip()) if isinstance(one, str) else one for one in column.unique())
+        zones = {str(getattr(field, "tzinfo", None)) for field in fields}
+    if "None" in zones and len(zones) > 1:
+        raise InputError(f"Some times of {which} have a zone, and others none: write all with one, or all without.")
+    return zones

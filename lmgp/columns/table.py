@@ -18,7 +18,7 @@ from lmgp.columns.numbers import AsinhScale, Numbers
 from lmgp.columns.places import OnSphere, OnTurnedAxes
 from lmgp.data import Floats, Indices
 from lmgp.errors import ColumnWarning, InputError, warn
-from lmgp.io.geometry import has_geometry, refuse_other_system, without_geometry
+from lmgp.io.geometry import DEGREES, has_geometry, refuse_other_system, without_geometry
 from lmgp.kernels.sphere import Metric, find_places
 from lmgp.kernels.table import Label
 from lmgp.metrics.scorers import end_of
@@ -98,7 +98,8 @@ class Columns:
         Warns
         -----
         ColumnWarning
-            If a column of categories has one level, and where values are missing unless this was allowed.
+            If a column of categories has one level, points have heights, and where values are missing unless this was
+            allowed.
         """
         plain = not given and metric is None and rotate is False
         table, crs = without_geometry(X) if has_geometry(X) else (X, None)
@@ -117,6 +118,12 @@ class Columns:
             warn(
                 "The points have no reference system and are read as places on a plane, but all are within ±180 and "
                 "±90, as degrees are. If they are degrees, give X.set_crs('EPSG:4326').",
+                ColumnWarning,
+            )
+        if table is not X and X.geometry.has_z.any():
+            warn(
+                "The points have heights, which are left out: give them as a column, "
+                "X.set_geometry(X.geometry.force_2d()).assign(height=X.geometry.z).",
                 ColumnWarning,
             )
         if found.is_plain and not given and table is X:
@@ -188,12 +195,17 @@ class Columns:
         Raises
         ------
         InputError
-            If its reference system is not that of the training rows.
+            If its reference system is not that of the training rows, or it has none and these were in degrees.
         """
         if not has_geometry(X):
             return X
         frame, crs = without_geometry(X)
         refuse_other_system(crs, self.crs)
+        if crs is None and {*DEGREES} <= {*self.names}:
+            raise InputError(
+                "The geometries have no reference system, and the model is of longitudes and latitudes: give "
+                f"them by .set_crs({self.crs or 'EPSG:4326'!r})."
+            )
         return frame
 
     def checked(self, X: Any, check: Callable[[Any], Floats], missing: Missing = "auto") -> Floats:

@@ -47,7 +47,7 @@ def without_geometry(X: Any, incomplete: bool = False) -> "tuple[pandas.DataFram
     Raises
     ------
     InputError
-        If a geometry is missing or no point, or a column has the name of a coordinate.
+        If a geometry is missing or no point, angles are not in degrees, or a column has the name of a coordinate.
     """
     import pandas
 
@@ -60,6 +60,11 @@ def without_geometry(X: Any, incomplete: bool = False) -> "tuple[pandas.DataFram
     if not incomplete and (lacking := int((points.isna() | points.is_empty).sum())):
         raise InputError(f"{lacking:,} of {len(X):,} rows have no point: leave these rows out (lmgp: --drop).")
     across, up = place_names(points.crs)
+    if across in DEGREES and not in_degrees(points.crs):
+        raise InputError(
+            f"The coordinates are in the unit {points.crs.axis_info[0].unit_name}, and must be in degrees: give them "
+            "by .to_crs('EPSG:4326')."
+        )
     places = pandas.DataFrame({across: points.x, up: points.y}, index=X.index)
     others = pandas.DataFrame(X).drop(columns=points.name) if X.ndim == 2 else pandas.DataFrame(index=X.index)
     if taken := [name for name in (across, up) if name in others.columns]:
@@ -82,6 +87,11 @@ def refuse_other_system(system: Any, of_training: str | None) -> None:
 def place_names(crs: Any) -> tuple[str, str]:
     """Return what the coordinates of points in a reference system are called."""
     return DEGREES if crs is not None and crs.is_geographic else PROJECTED
+
+
+def in_degrees(crs: Any) -> bool:
+    """Say whether a reference system has longitudes and latitudes in degrees."""
+    return crs.is_geographic and crs.axis_info[0].unit_name.startswith("degree")
 
 
 def with_geometry(frame: "pandas.DataFrame", names: tuple[str, str], crs: Any) -> Any:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lmgp.data import Floats
 from lmgp.errors import DatasetError
-from lmgp.utils.dates import EPOCH, times_after
+from lmgp.utils.dates import in_utc
 
 if TYPE_CHECKING:
     import pandas
@@ -26,7 +26,8 @@ class Kinds:
     filled : collection of str or None
         Columns that may lack values; None means all but those that must be numbers.
     levels : dict of str to dict of str to int
-        Gets the columns of text, with the number by which each text is read.
+        Gets the columns of text, with the number by which each text is read. What it has before is no missing value:
+        "none" may be a category.
     crs : pyproj.CRS or None
         Gets the reference system of points.
     """
@@ -40,7 +41,10 @@ class Kinds:
     @property
     def dates(self) -> set[str]:
         """The columns of dates, which are read as days since 1970-01-01."""
-        return {name for name, kind in self._found.items() if kind == "dates"}
+        return self._of_kind("dates")
+
+    def _of_kind(self, wanted: str) -> set[str]:
+        return {name for name, kind in self._found.items() if kind == wanted}
 
     def note(self, name: str, kind: str) -> None:
         """Note what a part of a column has.
@@ -73,8 +77,8 @@ class Kinds:
 
         frame = pandas.DataFrame(values, columns=list(names))
         for name in self.dates & set(names):
-            frame[name] = times_after(EPOCH, frame[name].to_numpy())
-        for name in self.levels.keys() & set(names):
+            frame[name] = in_utc(frame[name].to_numpy())
+        for name in self._of_kind("text") & set(names):
             texts = np.array([*self.levels[name], None], dtype=object)
             frame[name] = texts[np.where(np.isnan(frame[name]), len(texts) - 1, frame[name]).astype(np.intp)]
         return frame

@@ -29,7 +29,7 @@ from lmgp.grids import check_model, predicted, with_names
 from lmgp.io.geometry import has_geometry, without_geometry
 from lmgp.metrics.scorers import end_of
 from lmgp.utils.columns import label, pandas_frame
-from lmgp.utils.dates import EPOCH, days_since, times_after
+from lmgp.utils.dates import EPOCH, days_since, in_utc
 
 AxesArray = NDArray[Any]  # of Axes
 
@@ -251,7 +251,7 @@ def predict(
     """
     given: Any = type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else rows
     for j in dates:
-        given.isetitem(j, times_after(EPOCH, rows[:, j]))
+        given.isetitem(j, in_utc(rows[:, j]))
     try:
         return tuple(predicted(model, given, True, include_noise, level).values())
     except TypeError as error:

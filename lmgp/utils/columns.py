@@ -35,6 +35,9 @@ DATE = re.compile(r"[\d-]+([T ]\d\d(:?\d\d(:?\d\d(\.\d+)?)?)?(Z|[-+]\d\d(:?\d\d)
 SIGNS = re.compile("[,%$€£¥]")
 LOCAL_DATE = re.compile(r"\d{1,2}([/.])\d{1,2}\1\d{4}")
 
+# The line of code that makes numbers of dates.
+AS_DAYS = "(pd.to_datetime({}, utc=True) - pd.Timestamp('2020-01-01', tz='UTC')) / pd.Timedelta(days=1)"
+
 # How many columns or rows a message lists.
 SHOWN = 5
 
@@ -93,7 +96,7 @@ def refuse_other_than_numbers(table: Any, name: str) -> None:
         if places := [j for j, of in enumerate(kinds) if of == kind]:
             which = _listed([label(table, name, j) for j in places])
             has = "have" if len(places) > 1 else "has"
-            raise InputError(f"{which} {has} {kind}{_instead(kind, columns[places[0]], _code(table, name, places[0]))}")
+            raise InputError(f"{which} {has} {kind}{_instead(kind, _code(table, name, places[0]))}")
     numbers = [_converted(column, table, name, j) for j, column in enumerate(columns)]
     _refuse_not_finite(np.column_stack(numbers) if table.ndim == 2 else numbers[0], table, name)
 
@@ -263,20 +266,16 @@ def _code(table: Any, name: str, j: int) -> str:
     return name if label is None else f"df[{label!r}]"
 
 
-def _instead(kind: str, column: Any, code: str) -> str:
+def _instead(kind: str, code: str) -> str:
     """Say what to give in place of a column that is not of numbers."""
-    frame, is_object = code.startswith("df"), column.dtype == object
     if kind == "complex numbers":
         return (
             ". Complex data not supported: give the real and the imaginary part as two columns, or the absolute value."
         )
     if kind == "durations":
-        cure = f"{code}.dt.total_seconds()" if frame else f'{code} / np.timedelta64(1, "s")'
+        cure = f"{code}.dt.total_seconds()" if code.startswith("df") else f'{code} / np.timedelta64(1, "s")'
         return f", which are not numbers: give their length in a unit that you choose, such as seconds, {cure}."
-    times = f"pd.to_datetime({code})" if frame and is_object else code
-    times = f'{times}.astype("datetime64[D]")' if is_object and not frame else times
-    in_days = ".dt.days" if frame else ' / np.timedelta64(1, "D")'
-    return f", which are not numbers: give the days since the first one, ({times} - {times}.min()){in_days}."
+    return f", which are not numbers: give the days since one date for all tables, {AS_DAYS.format(code)}."
 
 
 def _converted(column: Any, table: Any, name: str, j: int) -> NDArray[np.float64]:
@@ -286,7 +285,7 @@ def _converted(column: Any, table: Any, name: str, j: int) -> NDArray[np.float64
         converted = values.astype(np.float64)
         if values.dtype.kind in NUMBERS or not any(isinstance(one, str) and "_" in one for one in values):
             return converted
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     numbers, blank = np.full(len(values), np.nan), column.isna().to_numpy()
     for i, value in enumerate(values):
@@ -296,12 +295,12 @@ def _converted(column: Any, table: Any, name: str, j: int) -> NDArray[np.float64
             if isinstance(value, str) and not reads_as_number(value):
                 raise ValueError(f"could not convert string to float: {str(value)!r}")
             numbers[i] = float(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             which = _listed([label(table, name, j)])
             cure = _numbers_instead(values, name if table.ndim == 1 and name == "y" else "", _code(table, name, j))
             told = f"{which} is not numeric: {error} (row {_row(table, i)}). {cure}"
             # A type that is no number is a TypeError to scikit-learn, and to its checks of estimators.
-            raise (InputError(told) if isinstance(error, ValueError) else TypeError(told)) from None
+            raise (TypeError(told) if isinstance(error, TypeError) else InputError(told)) from None
     return numbers
 
 
@@ -309,8 +308,7 @@ def _numbers_instead(values: NDArray[Any], name: str, code: str) -> str:
     """Say what makes numbers of a column of text."""
     words = {value for value in values if isinstance(value, str) and value.strip()}
     if any(map(reads_as_date, words)):
-        times = f"pd.to_datetime({code})"
-        return f"Text that reads as dates becomes days by {times}, ({times} - {times}.min()).dt.days."
+        return f"Text that reads as dates becomes days since one date for all tables by {AS_DAYS.format(code)}."
     if any(map(LOCAL_DATE.fullmatch, words)):
         return f"Text that reads as dates in the order of a country becomes days by pd.to_datetime({code}, format=...)."
     if words and all(reads_as_number(SIGNS.sub("", word)) for word in words):
@@ -329,7 +327,7 @@ def _numbers_instead(values: NDArray[Any], name: str, code: str) -> str:
         return f"If {others[0]!r} stands for a missing value, read the file with na_values={others!r}{missing}."
     return (
         "Encode it as numbers (sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out. To "
-        "GPRegressor, say that it has categories: columns={...: 'category'}."
+        "GPRegressor with rows in memory, say that it has categories: columns={...: 'category'}."
     )
 
 

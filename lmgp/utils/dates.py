@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.errors import ColumnWarning, warn
+
 if TYPE_CHECKING:
     import pandas
 
@@ -14,13 +16,29 @@ DAY = np.timedelta64(1, "D")
 
 
 def times_of(dates: "pandas.Series") -> NDArray[Any]:
-    """Return dates, or text in ISO 8601, as times in UTC, in microseconds: nanoseconds end in 2262."""
+    """Return dates, or text in ISO 8601, as times in UTC, in microseconds: nanoseconds end in 2262.
+
+    Warns
+    -----
+    ColumnWarning
+        If different times become one.
+    """
     import pandas
 
     if dates.dtype.kind == "O":
         dates = dates.map(lambda one: one.strip() if isinstance(one, str) else one)
     times = pandas.to_datetime(dates, format="ISO8601", utc=True).dt.tz_localize(None)
-    return times.to_numpy().astype("datetime64[us]")
+    read = times.to_numpy().astype("datetime64[us]")
+    if pandas.Series(read).nunique() < times.nunique():
+        warn("Dates are read to the microsecond, and some become equal: for finer times give numbers.", ColumnWarning)
+    return read
+
+
+def in_utc(days: NDArray[np.float64]) -> "pandas.DatetimeIndex":
+    """Return the times of some days since `EPOCH`, in UTC."""
+    import pandas
+
+    return pandas.DatetimeIndex(times_after(EPOCH, days), tz="UTC")
 
 
 def days_since(first: Any, times: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, load
+from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, load, plots
 from lmgp.columns.categories import MOST_LEVELS
 from lmgp.columns.effects import N_FOLDS, effects
 from lmgp.columns.gaps import Gaps
@@ -311,6 +312,47 @@ def test_dates_of_every_type_are_those_of_times(kind: str) -> None:
     np.testing.assert_allclose(GPRegressor(**GIVEN).fit(other, y).predict(other), expected)
 
 
+def test_times_with_and_without_a_zone_are_told_apart() -> None:
+    local = pd.date_range("2024-06-01", periods=60, freq="h")
+    rows = {
+        "none": pd.DataFrame({"when": local}),
+        "zone": pd.DataFrame({"when": local.tz_localize("Europe/Berlin")}),
+        "text": pd.DataFrame({"when": [f"{one.isoformat()}+02:00" for one in local]}),
+        "objects": pd.DataFrame({"when": pd.Series(local.tz_localize("Europe/Berlin"), dtype=object)}),
+    }
+    y = np.sin(2.0 * np.pi * local.hour / 24.0)
+    for of_fit, fitted in rows.items():
+        model = GPRegressor(**GIVEN).fit(fitted, y)
+        for of_rows, new in rows.items():
+            if (of_fit == "none") == (of_rows == "none"):
+                np.testing.assert_allclose(model.predict(new), model.predict(fitted))
+                continue
+            told = "no zone, .*; the training rows had one" if of_rows == "none" else "a zone, .* rows had none"
+            with pytest.warns(ColumnWarning, match=f"The times of column 'when' of X have {told}"):
+                model.predict(new)
+    # Times that are made of numbers, as those of figures, are in UTC.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plots.band(GPRegressor(**GIVEN).fit(rows["zone"], y), rows["zone"], y)
+    with pytest.raises(InputError, match="Some times of column 'when' of X have a zone, and others none"):
+        GPRegressor(**GIVEN).fit(pd.concat([rows["text"], rows["none"].astype(str)]), [*y, *y])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        (range(1950, 2010), r"read as years, .*pd.to_datetime\(..., format='%Y'\)"),
+        ([year * 100 + month for year in range(2015, 2020) for month in range(1, 13)], "read as months, .*'%Y%m'"),
+        ([True, False] * 30, "has dates; got something else"),
+    ],
+)
+def test_numbers_that_count_no_days_are_no_dates(numbers: Iterable[int], message: str) -> None:
+    days = GPRegressor(columns={"when": "date"}, **GIVEN).fit(pd.DataFrame({"when": range(1950, 2250)}), np.ones(300))
+    assert np.isfinite(days.predict(pd.DataFrame({"when": [2000]}))).all()
+    with pytest.raises(InputError, match=message):
+        GPRegressor(columns={"when": "date"}, **GIVEN).fit(pd.DataFrame({"when": numbers}), np.ones(60))
+
+
 @pytest.mark.slow
 def test_a_season_of_dates_goes_on_after_the_last_one() -> None:
     when = pd.DataFrame({"when": pd.date_range("2010-01-01", periods=140, freq="MS")})
@@ -483,6 +525,8 @@ def test_parameters_of_columns_are_checked() -> None:
         GPRegressor(columns={"color": "category"}, **GIVEN).fit(written, y)
     with pytest.raises(InputError, match=r"Column 'sold' of X has dates; got '.*'\. Write them as 2020-01-31"):
         GPRegressor(**GIVEN).fit(X, y).predict(X.assign(sold="yesterday"))
+    with pytest.raises(InputError, match="Column 'sold' of X has dates; got something else"):
+        GPRegressor(**GIVEN).fit(X, y).predict(X.assign(sold=[["2020-01-31"]] * len(X)))
 
 
 def test_a_slope_may_be_that_of_a_number_or_of_a_date() -> None:
@@ -529,6 +573,15 @@ def test_a_number_that_is_a_category_has_one_name() -> None:
     np.testing.assert_array_equal(places[:, 0], [0.0, 1.0, -1.0, -1.0])
 
 
+def test_spaces_around_a_category_do_not_count() -> None:
+    columns = read(pd.DataFrame({"c": ["York ", "Ulm", " Bonn", "York "]}))
+    texts = ["York", "York ", " Ulm ", "Bonn", "Yo rk", None]
+    found = values(columns, pd.DataFrame({"c": texts}))[:, 0]
+    np.testing.assert_array_equal(found, [2.0, 2.0, 1.0, 0.0, -1.0, np.nan])
+    apart = read(pd.DataFrame({"c": ["York ", "York", " York"] * 2}))
+    np.testing.assert_array_equal(values(apart, pd.DataFrame({"c": [" York", "York", "York "]}))[:, 0], [0.0, 1.0, 2.0])
+
+
 def test_long_identifiers_are_categories_each() -> None:
     numbers = [10**17 + 1, 10**17 + 2, 10**17 + 1]
     columns = read(pd.DataFrame({"c": numbers}), c="category")
@@ -543,6 +596,9 @@ def test_categories_of_numbers_are_the_same_in_a_column_of_another_type() -> Non
     new = pd.DataFrame({"g": pd.Series([1, 2]).astype("category"), "b": [True, False]})
     np.testing.assert_array_equal(
         values(columns, new), values(columns, pd.DataFrame({"g": [1.0, 2.0], "b": ["True", "False"]}))
+    )
+    np.testing.assert_array_equal(
+        values(columns, new), values(columns, pd.DataFrame({"g": ["1", "2"], "b": ["TRUE", "false"]}))
     )
     assert np.all(values(columns, new) >= 0.0)
 

@@ -1,6 +1,8 @@
 """Columns as they come: what is a number, and what is refused by name with what to do."""
 
 import datetime
+import re
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from lmgp.errors import InputError
+from lmgp.errors import ColumnWarning, InputError
 from lmgp.utils.columns import reads_as_date, reads_as_number, refuse_other_than_numbers
 from lmgp.utils.dates import times_of
 
@@ -76,8 +78,10 @@ def test_dates_are_refused_with_code_that_runs(name: str) -> None:
     df = frame(when=DATES[name])
     message = refused(df)
     assert message.startswith("Column 'when' of X has dates, which are not numbers")
-    days = eval(message.partition("first one, ")[2].rstrip("."), {"df": df, "pd": pd, "np": np})
-    np.testing.assert_array_equal(days[2:] - days[2], np.arange(4.0))
+    code = message.partition("all tables, ")[2].rstrip(".")
+    np.testing.assert_allclose(eval(code, {"df": df, "pd": pd})[2:], [2.0, 3.0, 4.0, 5.0])
+    later = df[3:].assign(when=pd.to_datetime(df["when"][3:]) + pd.Timedelta(hours=6))
+    np.testing.assert_allclose(eval(code, {"df": later, "pd": pd}), [3.25, 4.25, 5.25])
 
 
 def test_periods_are_dates() -> None:
@@ -89,7 +93,7 @@ def test_arrays_of_nothing_but_dates_are_refused(dtype: Any) -> None:
     X = np.array(DAYS.date, dtype="datetime64[D]").astype(dtype)[:, None]
     message = refused(X)
     assert message.startswith("Column 0 of X has dates")
-    days = eval(message.partition("first one, ")[2].rstrip("."), {"X": X, "np": np})
+    days = eval(message.partition("all tables, ")[2].rstrip("."), {"X": X, "pd": pd})
     np.testing.assert_array_equal(days, np.arange(6.0))
 
 
@@ -115,7 +119,7 @@ def test_all_columns_of_dates_are_named() -> None:
 
 def test_dates_as_targets() -> None:
     assert refused(pd.Series(DAYS, name="sold"), "y").startswith("y has dates")
-    assert "(df['sold'] - df['sold'].min()).dt.days" in refused(pd.Series(DAYS, name="sold"), "y")
+    assert "(pd.to_datetime(df['sold'], utc=True) - " in refused(pd.Series(DAYS, name="sold"), "y")
 
 
 def test_complex_numbers_are_refused_by_column() -> None:
@@ -131,8 +135,8 @@ def test_text_is_refused_with_the_column_the_row_and_what_to_do() -> None:
     df.index = list("abcdef")
     assert refused(df) == (
         "Column 'colour' of X is not numeric: could not convert string to float: 'red' (row c). Encode it as numbers "
-        "(sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out. To GPRegressor, say that "
-        "it has categories: columns={...: 'category'}."
+        "(sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out. To GPRegressor with "
+        "rows in memory, say that it has categories: columns={...: 'category'}."
     )
     assert "column 1 of X is not numeric" in refused(np.array([["1", "b"]])).lower().replace("x", "X")
     assert "For classes use a classifier" in refused(np.array(["yes", "no"]), "y")
@@ -151,7 +155,7 @@ def test_text_that_reads_as_dates_says_so() -> None:
     df = frame(when=DAYS.astype(str))
     message = refused(df)
     assert "reads as dates" in message
-    days = eval(message.partition("days by ")[2].split(", ", 1)[1].rstrip("."), {"df": df, "pd": pd})
+    days = eval(message.partition("all tables by ")[2].rstrip("."), {"df": df, "pd": pd})
     np.testing.assert_array_equal(days, np.arange(6))
 
 
@@ -167,6 +171,14 @@ def test_dates_are_those_that_can_be_read() -> None:
     times = ["2020-01-01", "2020-01-31", "2020-01-31T12:00", "2020-01-31T10:00:00.5"]
     for dtype in (object, "str"):
         np.testing.assert_array_equal(times_of(pd.Series(dates, dtype=dtype)), np.array(times, "datetime64[us]"))
+
+
+def test_dates_that_become_equal_are_warned_of() -> None:
+    with pytest.warns(ColumnWarning, match="Dates are read to the microsecond, and some become equal"):
+        times_of(pd.Series(pd.date_range("2020-01-01", periods=3, freq="100ns")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        times_of(pd.Series([*pd.date_range("2020-01-01", periods=3, freq="1001ns"), pd.NaT]))
 
 
 @pytest.mark.parametrize("texts", [["1,5", "2", "3", "4", "5", "6"], ["1,500.25", "2", " ", "4", "5", "6"]])
@@ -195,6 +207,13 @@ def test_words_for_true_and_false_come_with_code_that_runs() -> None:
 def test_an_object_that_is_no_number_is_named() -> None:
     with pytest.raises(TypeError, match=r"Column 'size' of X is not numeric: float\(\) argument .*'dict' \(row 1\)"):
         refuse_other_than_numbers(pd.DataFrame({"size": pd.Series([1.0, {}], dtype=object)}), "X")
+
+
+def test_an_integer_that_is_too_large_for_a_float_is_refused() -> None:
+    assert re.match(
+        r"Column 'age' of X is not numeric: int too large to convert to float \(row 1\)",
+        refused(frame(age=[1, 10**400, 3, 4, 5, 6])),
+    )
 
 
 MISSING = {
