@@ -389,6 +389,13 @@ def test_output_that_finds_no_place_is_one_line() -> None:
     assert (told.returncode, told.stderr) == (2, "lmgp: error: [Errno 28] No space left on device\n")
 
 
+def test_streams_that_are_closed_are_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert main(["datasets"]) == 0
+    assert main(["fit", "-", "--target", "y", "--out", "model.lmgp"]) == 2  # there is nothing to read
+
+
 def test_the_package_runs_as_a_module_and_has_a_version() -> None:
     shown = subprocess.run([sys.executable, "-m", "lmgp", "--version"], check=True, capture_output=True, text=True)
     assert re.fullmatch(r"lmgp \d+\.\d+\.\d+\n", shown.stdout)

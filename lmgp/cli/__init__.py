@@ -36,6 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status.
     """
     gc.set_threshold(ALLOCATIONS)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # a service may have closed it
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, closefd=False))
     if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding may lack some letters of a name
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -107,6 +107,9 @@ def read_for_model(
         dates = [(one, columns.names[j]) for (j, *_), one, _ in columns.parts if isinstance(one, Dates)]
         kinds.expected = dict.fromkeys((*wanted, *targets), "numbers")
         kinds.expected |= {here[name]: "text" for name in columns.names_of(Categories)}
+        for (j, *_), one, _ in columns.parts:
+            if isinstance(one, Categories):
+                kinds.coded(wanted[j], [level.strip() for level in one.levels])
         kinds.expected |= {here[name]: None if one.are_numbers else "dates" for one, name in dates}
         kinds.filled = set() if columns.is_numeric else {here[name] for name in columns.names_of(Numbers, Categories)}
         return (*wanted, *targets)

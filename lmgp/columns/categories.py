@@ -57,12 +57,13 @@ class Categories(Column):
         return self.n_levels
 
     def read(self, column: "pandas.Series", which: str) -> Floats:
-        places = {level: float(place) for place, level in enumerate(self.levels)}
-        # Another table may write a number in another way, 1.0 for 1.
-        of_numbers = {number: place for level, place in places.items() if (number := _number(level)) is not None}
         texts = _texts(column)
-        known = texts.map(places).fillna(texts.map(_number, na_action="ignore").map(of_numbers))
-        return known.fillna(texts.isna().map({True: np.nan, False: -1.0})).to_numpy(dtype=np.float64)
+        places = dict.fromkeys(texts.dropna().unique(), -1.0)
+        # Another table may write a number in another way, 1.0 for 1, and have spaces around a text.
+        for spelled in (_number, str.strip, str):
+            known = {spelled(level): float(place) for place, level in enumerate(self.levels)} | {None: -1.0}
+            places |= {text: known[one] for text in places if (one := spelled(text)) in known}
+        return texts.map(places).to_numpy(dtype=np.float64)
 
     def places(self, values: Floats) -> Indices:
         """Return the level of each value; −1 of a new one."""
@@ -153,8 +154,8 @@ class ManyCategories(Categories):
 
 def _number(text: str) -> float | None:
     """Return the number that a text is: none of a code such as 01234, or of more digits than floats have."""
-    if text in ("True", "False"):
-        return float(text == "True")
+    if (word := text.lower()) in ("true", "false"):
+        return float(word == "true")
     is_number = reads_as_number(text) and abs(float(text)) < 2**53 and not re.match(r"0\d", text)
     return float(text) if is_number else None
 

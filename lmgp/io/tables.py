@@ -48,7 +48,7 @@ TRUTH = {"true": 1.0, "false": 0.0}
 # What columns are, with the kinds of fields that they may have, and the types of fields, as pandas names them, that are
 # read.
 KINDS = {"numbers": ("numbers",), "dates": ("dates",), "text": ("text", "dates")}
-READABLE = ("string", "boolean", "date", "datetime", "datetime64", "decimal", "categorical", "empty")
+READABLE = ("string", "integer", "boolean", "date", "datetime", "datetime64", "decimal", "categorical", "empty")
 
 # How the name starts that pandas gives to an index without a name in a Parquet file.
 INDEX = "__index_level_"
@@ -351,7 +351,8 @@ def _read_csv(
         header = _read_header(where, rows, dialect)
         used = choose(where, header)
         _check_names(where, header, used)
-        expected = {} if kinds is None else kinds.expected
+        expected, levels = ({}, []) if kinds is None else (kinds.expected, [*kinds.levels.values()])
+        missing = [*MISSING, *map(str.upper, MISSING), "NaN", "NaT", "None"]
         try:
             frames = pandas.read_csv(
                 text,
@@ -361,7 +362,7 @@ def _read_csv(
                 names=range(len(header)),
                 index_col=False,
                 keep_default_na=False,
-                na_values=[*MISSING, *map(str.upper, MISSING), "NaN", "NaT", "None"],
+                na_values=[word for word in missing if not any(word in of for of in levels)],
                 dtype={
                     header.index(name): str for name in used if expected.get(name) == "text"
                 },  # codes, such as 01234
@@ -407,6 +408,7 @@ def _csv_rows(open_file: Opener, where: str, dialect: Dialect) -> Iterator[tuple
                 raise _unreadable(where, 0, what, dialect)
             stream.seek(0)
             with io.TextIOWrapper(stream, encoding=dialect.encoding, newline="") as text:
+                csv.field_size_limit(2**31 - 1)  # pandas has none
                 rows = csv.reader(text, delimiter=dialect.sep)
                 yield text, rows
     except UNREADABLE as error:
@@ -508,7 +510,11 @@ def _as_numbers(
         wrong = [j for j, one in enumerate(kinds_of_words) if one is not None and one not in KINDS[kind]]
         if wrong and expected != "text":  # categories may be anything
             return nothing, (int(np.isin(place, wrong).argmax()), kind)
-        known = [None if one is None else word for word, one in zip(words, kinds_of_words, strict=True)]
+        levels = {} if kinds is None else kinds.levels.get(name, {})
+        known = [
+            None if one is None and str(word).strip() not in levels else word
+            for word, one in zip(words, kinds_of_words, strict=True)
+        ]
         if kind == "numbers":
             of_words = np.array([np.nan if word is None else _number(str(word), decimal) for word in known])
         elif kind == "dates":

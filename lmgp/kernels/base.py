@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from lmgp.data import Floats, as_tensor, checked_scales
-from lmgp.errors import InputError
+from lmgp.errors import InputError, nearest_names
 from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.columns import checked_table
 from lmgp.utils.facts import Described, Table
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.parameters import KERNELS, KnownParameters
+from lmgp.utils.parameters import KERNELS, KnownParameters, parameter_names
 
 if TYPE_CHECKING:
     from lmgp.kernels.columns import ColumnsKernel
@@ -147,6 +147,13 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
             return kernel_table(self)
         except (TypeError, ValueError, LookupError):  # parameters that are not checked yet may be anything
             return None
+
+    def set_params(self, **params: Any) -> Self:  # noqa: D102
+        known = parameter_names(type(self))
+        for name in params:
+            if name.partition("__")[0] not in known:  # to scikit-learn, the kernel would be its table
+                raise InputError(f"Invalid parameter {name!r} for {self!r}; {nearest_names(name, known)}")
+        return super().set_params(**params)
 
     @abstractmethod
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,8 @@ def whole_file(path: PathLike) -> Iterator[BinaryIO]:
         UNFINISHED.add(beside)
         try:
             with beside.open("xb") as stream:
+                if place.exists():
+                    shutil.copymode(place, beside)
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())

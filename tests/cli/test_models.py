@@ -666,6 +666,18 @@ def test_codes_keep_their_zeros(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_category_may_be_called_none_and_end_in_spaces(ending: str, folder: Path) -> None:
+    heating = ["none", "gas  ", "?", "NA", None] * 12
+    table = pd.DataFrame({"size": np.random.default_rng(0).normal(size=60), "heating": heating})
+    y = table["size"] + 3.0 * (table["heating"] == "none") - 2.0 * (table["heating"] == "gas  ")
+    model = GPRegressor(missing="impute", **GIVEN).fit(table, y)
+    model.save("model.lmgp")
+    new = table[:5].assign(note="NA", length=["NA", "1", "none", "2", "3"])
+    new.to_csv("new.csv", index=False) if ending == "csv" else new.to_parquet("new.parquet", index=False)
+    np.testing.assert_allclose(predicted(f"new.{ending}", "--latent")["mean"], model.predict(table[:5]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_codes_and_seasons_are_categories_where_this_is_said(
     ending: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

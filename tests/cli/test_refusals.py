@@ -91,6 +91,10 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
         "must be named 'lon' or 'longitude'",
     ),
     "noise that is none": (says("fit", "train.csv", *FIT, "--noise-variance", "0", "--out", "m"), "above 0; got '0'"),
+    "two transforms of the target": (
+        says("fit", "train.csv", *FIT, "--log", "--target-transform", "log1p", "--out", "m"),
+        "argument --target-transform: not allowed with argument --log",
+    ),
     "tolerance of text": (says("fit", "train.csv", *FIT, "--tolerance", "low", "--out", "m"), "got 'low'"),
     "negative seed": (says("fit", "train.csv", *FIT, "--seed", "-1", "--out", "m"), "--seed must be at least 0 and"),
     "a seed of too many digits": (says("fit", "train.csv", *FIT, "--seed", "9" * 11, "--out", "m"), "below 2**32"),

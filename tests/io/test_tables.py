@@ -1,6 +1,7 @@
 """A user's own CSV files."""
 
 import gzip
+import io
 import os
 from pathlib import Path
 
@@ -74,6 +75,19 @@ def test_csv_columns_leave_the_others_unread(tmp_path: Path) -> None:
 def test_true_and_false_are_one_and_zero(tmp_path: Path) -> None:
     path = write(tmp_path / "d.csv", "new,y\nTrue,1\nFALSE,2\n0.5,3\n")
     np.testing.assert_array_equal(load_csv(path, "y").X, [[1], [0], [0.5]])
+
+
+def test_integers_of_any_size_are_numbers(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", "a,y\n5,1\n99999999999999999999,2\n,3\n")
+    values, _ = read_table(path, lambda where, names: names, incomplete=True)
+    np.testing.assert_array_equal(values, [[5, 1], [1e20, 2], [np.nan, 3]])
+
+
+def test_a_column_that_is_not_used_may_have_long_texts(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", f"a,shape\n5,{'x' * 200_000}\n,z\n")
+    values, complete = read_table(path, lambda where, names: ["a"], incomplete=True, least=1)
+    np.testing.assert_array_equal(values, [[5], [np.nan]])
+    assert complete.tolist() == [True, False]
 
 
 def test_other_marks_and_encodings(tmp_path: Path) -> None:
@@ -164,7 +178,7 @@ BAD_FILES = {
     "long row": ("a,b,y\n1,2,3\n4,5,6,7\n", "y", ["a"], "line 3 has 4 fields, the header has 3"),
     "header only": ("a,y\n", "y", None, "needs at least 2 rows of data below its header; it has 0"),
     "one row": ("a,y\n1,2\n", "y", None, "needs at least 2 rows of data below its header; it has 1"),
-    "open quotation mark": ("a,y\n1,2\n3," + '"' + "4\n" * 100_000, "y", None, "field limit.*quotation marks closed"),
+    "open quotation mark": ("a,y\n1,2\n3," + '"' + "4\n" * 100_000, "y", None, "line 2: .*quotation marks closed"),
     "open quotation mark in a short file": ('a,y\n1,2\n\n3,"4\n5,6\n', "y", None, "after line 2: .*EOF inside string"),
     "a blank line of spaces, and a long line": ("a,y\n1,2\n  \n4,5,6\n", "y", None, "line 4 has 3 fields"),
     "a text with lines": ('a,b,y\n1,"x\ny",2\n3,z,w\n', "y", ["a"], r"not numeric: 'y' \(line 4: 'w'\)"),
@@ -268,3 +282,10 @@ def test_texts_have_one_number_in_all_parts_of_a_file(tmp_path: Path, monkeypatc
     assert [None if missing else text for text, missing in zip(found, found.isna(), strict=True)] == [
         text or None for text in texts
     ]
+
+
+def test_commas_at_the_end_of_all_lines_are_none_of_a_category() -> None:
+    kinds = Kinds()
+    kinds.coded("b", ["none", "x"])
+    values, _ = read_table(io.BytesIO(b"a,b\n1,none,\n3,x,\n"), lambda _, names: names, kinds=kinds)
+    np.testing.assert_array_equal(values, [[1.0, 0.0], [3.0, 1.0]])

@@ -202,6 +202,13 @@ def test_a_link_stays_a_link(path: Path) -> None:
     assert lmgp.load(path).kernel_.lengthscale == 3.0
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Files have no such permissions here.")
+def test_a_file_that_is_replaced_keeps_its_permissions(path: Path) -> None:
+    path.chmod(0o600)
+    model().save(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 # --------------------------------------------------------------------------------------------------- what is not read
 
 
