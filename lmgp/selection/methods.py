@@ -7,6 +7,7 @@ method is used.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from secrets import token_hex
 from typing import Any, Literal
 
@@ -14,8 +15,10 @@ import lmgp
 from lmgp.errors import InputError
 
 Allocation = Literal["local", "mean"]
-Sketch = Literal["rademacher", "gaussian", "tensor_srht"]
 Family = Literal["Fourier", "Maclaurin", "Taylor", "rows", "chosen", "own"]
+
+# The sketches of Maclaurin maps, as they are called in figures.
+SKETCHES = {"rademacher": "Rademacher", "gaussian": "Gaussian", "tensor_srht": "TensorSRHT"}
 
 
 @dataclass(frozen=True)
@@ -109,36 +112,34 @@ class Method:
         return lmgp.LocalizedGPRegressor(made, threshold, random_state=random_state, **parameters)
 
 
-def _drawn(name: str) -> Callable[[int, Allocation, int | None], Any]:
-    """Return what makes the map, or the regressor, of this name in `lmgp`: it is not loaded before."""
-    return lambda n_features, _, seed: getattr(lmgp, name)(n_features, random_state=seed)
+def _made(name: str, **given: Any) -> Callable[[int, Allocation, int | None], Any]:
+    """Return what makes the map, or the regressor, of this name in `lmgp`, which is not loaded before."""
 
+    def make(size: int, allocation: Allocation, seed: int | None) -> Any:
+        cls, sizes = getattr(lmgp, name), dict.fromkeys(("n_features", "n_neighbors", "max_features"), size)
+        values = sizes | {"allocation": allocation, "random_state": seed} | given
+        return cls(**{key: value for key, value in values.items() if key in cls().get_params(deep=False)})
 
-def _maclaurin(sketch: Sketch, label: str, where: str) -> Method:
-    return Method(
-        f"{where}_maclaurin_{sketch}",
-        f"{where} Maclaurin, {label}",
-        "Maclaurin",
-        lambda n_features, allocation, seed: lmgp.OptimizedMaclaurinFeatures(
-            n_features, sketch=sketch, max_degree=15, n_allocation_rows=500, allocation=allocation, random_state=seed
-        ),
-        localized=where == "local",
-        compared=sketch != "gaussian",  # at equal cost the variance of a Rademacher sketch is lower
-    )
+    return make
 
 
 def _of_gaussians(where: str) -> tuple[Method, ...]:
     """Return the Maclaurin and Taylor maps, global or localized."""
-    localized, name = where == "local", f"{where}_taylor"
+    local, name = where == "local", f"{where}_taylor"
+    taylor = partial(_made, "TaylorFeatures", random_state=None)  # which the regressor draws
     return (
-        _maclaurin("rademacher", "Rademacher", where),
-        _maclaurin("gaussian", "Gaussian", where),
-        _maclaurin("tensor_srht", "TensorSRHT", where),
-        Method(name, f"{where} Taylor", "Taylor", lambda n, *_: lmgp.TaylorFeatures(n), localized, tried=not localized),
+        *(
+            Method(
+                f"{where}_maclaurin_{sketch}", f"{where} Maclaurin, {label}", "Maclaurin",
+                _made("OptimizedMaclaurinFeatures", sketch=sketch, max_degree=15, n_allocation_rows=500),
+                local, compared=sketch != "gaussian",  # at equal cost the variance of a Rademacher sketch is lower
+            )
+            for sketch, label in SKETCHES.items()
+        ),
+        Method(name, f"{where} Taylor", "Taylor", taylor(), local, tried=not local),
         Method(
-            f"{name}_energy", f"{where} Taylor, energy", "Taylor",
-            lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),
-            localized, compared=localized, tried=not localized,
+            f"{name}_energy", f"{where} Taylor, energy", "Taylor", taylor(index_set="energy"),
+            local, compared=local, tried=not local,
         ),
     )  # fmt: skip
 
@@ -148,29 +149,24 @@ def _of_gaussians(where: str) -> tuple[Method, ...]:
 EXACT, NEAREST_ROWS, SPECTRAL, RESIDUAL = "exact", "nearest_rows", "spectral", "residual"
 
 _METHODS = (
-    Method("rff", "random Fourier", "Fourier", _drawn("RandomFourierFeatures")),
-    Method("orf", "orthogonal Fourier", "Fourier", _drawn("OrthogonalFourierFeatures"), tried=True),
-    Method("sorf", "structured orthogonal Fourier", "Fourier", _drawn("StructuredOrthogonalFourierFeatures")),
-    Method("random_maclaurin", "random Maclaurin", "Maclaurin", _drawn("RandomMaclaurinFeatures")),
+    Method("rff", "random Fourier", "Fourier", _made("RandomFourierFeatures")),
+    Method("orf", "orthogonal Fourier", "Fourier", _made("OrthogonalFourierFeatures"), tried=True),
+    Method("sorf", "structured orthogonal Fourier", "Fourier", _made("StructuredOrthogonalFourierFeatures")),
+    Method("random_maclaurin", "random Maclaurin", "Maclaurin", _made("RandomMaclaurinFeatures")),
     *_of_gaussians("global"),
-    Method("nystroem", "Nyström", "rows", _drawn("NystroemFeatures"), tried=True),
+    Method("nystroem", "Nyström", "rows", _made("NystroemFeatures"), tried=True),
     *_of_gaussians("local"),
-    Method(NEAREST_ROWS, "nearest rows", "rows", _drawn("NearestNeighborsGPRegressor"), mapped=False, tried=True),
+    Method(NEAREST_ROWS, "nearest rows", "rows", _made("NearestNeighborsGPRegressor"), mapped=False, tried=True),
     Method(
         RESIDUAL, "Nyström and nearest rows", "rows",
         lambda n, _, seed: lmgp.ResidualGPRegressor(lmgp.NystroemFeatures(n), random_state=seed),
         mapped=False, tried=True,
     ),
     Method(
-        SPECTRAL, "Fourier modes", "Fourier",
-        lambda _n, _, seed: lmgp.SpectralGPRegressor(random_state=seed),
+        SPECTRAL, "Fourier modes", "Fourier", _made("SpectralGPRegressor"),
         mapped=False, sized=False, max_inputs=3, tried=True,
     ),
-    Method(
-        "auto", "chosen by measurement", "chosen",
-        lambda n, _, seed: lmgp.GPRegressor(max_features=n, noise="normal", random_state=seed),
-        mapped=False, chooses=True,
-    ),
+    Method("auto", "chosen by measurement", "chosen", _made("GPRegressor", noise="normal"), mapped=False, chooses=True),
 )  # fmt: skip
 
 METHODS: dict[str, Method] = {method.name: method for method in _METHODS}
