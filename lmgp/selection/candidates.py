@@ -1,7 +1,7 @@
 """Which recipes are tried."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, product, takewhile
 
@@ -84,13 +84,13 @@ class Candidate:
     recipe : Recipe
     trial : RecipeTrial
         With an infinite divergence, but that of the exact GP.
-    trial_cost : float
-        The nominal seconds of conditioning it on all rows but the probes, and predicting these.
+    seconds : callable
+        The nominal seconds of conditioning it on a number of rows, and predicting a number.
     """
 
     recipe: Recipe
     trial: RecipeTrial
-    trial_cost: float = 0.0
+    seconds: Callable[[int, int], float]
 
 
 def sizes(max_features: int) -> list[int]:
@@ -133,8 +133,6 @@ class Problem:
         Models whose matrices need more are left out.
     max_neighbours : int, default=2048
         The largest number of nearest rows.
-    n_tried, n_probes : int
-        The number of rows that candidates are tried on, and of those that they predict.
     reach : float
         The share of its prior variance below which a row is left out of a model, see
         `lmgp.neighbours.placement.negligible_share`.
@@ -154,8 +152,6 @@ class Problem:
     max_features: int = 2048
     max_memory_gib: float = 4.0
     max_neighbours: int = 2048
-    n_tried: int = 0
-    n_probes: int = 0
     reach: float = 0.0
     by_rows_left_out: bool = False
 
@@ -197,14 +193,15 @@ class Problem:
 
     def candidate(self, method: str, size: int, recipe: Recipe, **more: float) -> Candidate:
         """Return a candidate, with what else its cost depends on."""
-        seconds, trial_cost = (
-            recipe.cost(n_rows, self.n_inputs, n_predict, self.kernel, **more).seconds
-            for n_rows, n_predict in ((self.n_rows, self.n_predict), (self.n_tried, self.n_probes))
-        )
+
+        def seconds(n_rows: int, n_predict: int) -> float:
+            return recipe.cost(n_rows, self.n_inputs, n_predict, self.kernel, **more).seconds
+
+        all_rows = seconds(self.n_rows, self.n_predict)
         kl, approximation = 0.0 if method == EXACT else math.inf, getattr(recipe, "approximation", "fitc")
         threshold, n_neighbors = (getattr(recipe, name, None) for name in ("threshold", "n_neighbors"))
-        trial = RecipeTrial(method, size, threshold, approximation, kl, 0.0, 0, seconds, 0.0, n_neighbors=n_neighbors)
-        return Candidate(recipe, trial, trial_cost)
+        trial = RecipeTrial(method, size, threshold, approximation, kl, 0.0, 0, all_rows, 0.0, n_neighbors=n_neighbors)
+        return Candidate(recipe, trial, seconds)
 
     def of_nearest_rows(self, number: int) -> Candidate:
         """Return the candidate of a number of nearest rows."""
@@ -239,14 +236,14 @@ def candidates(problem: Problem, cover: Callable[[float], Floats]) -> list[Candi
     known = (METHODS[name] for name in dict.fromkeys(problem.methods) if name in METHODS)
     maps = [method for method in known if method.mapped and _map(method).serves(problem.kernel)]
     everywhere, around = ([method for method in maps if method.localized == local] for local in (False, True))
-    found = _of_maps(everywhere, problem)
+    found = list(_of_maps(everywhere, problem))
     for threshold in THRESHOLDS if around else ():
         centroids = cover(threshold)
         if len(centroids) >= max_centroids(problem.n_rows, problem.n_inputs):
             break  # smaller thresholds take more
         if len(centroids) > 1 or not everywhere:  # around one centroid, a model is a global one
             found += _of_maps(around, problem, (threshold, centroids))
-    found += _of_residuals(problem) + _of_rows(problem)
+    found += [*_of_residuals(problem), *_of_rows(problem)]
     if not found:
         raise InputError(
             f"None of methods={list(problem.methods)} can serve {problem.kernel!r} for {problem.n_rows:,} rows of "
@@ -269,9 +266,9 @@ def _fits(features: KernelMap, problem: Problem) -> bool:
 
 def _of_maps(
     methods: Sequence[Method], problem: Problem, around: tuple[float, Floats] | None = None
-) -> list[Candidate]:
-    """List the maps for all rows, or around the centroids of a threshold."""
-    gib, each, found = problem.max_memory_gib, sizes(problem.max_features), []
+) -> Iterator[Candidate]:
+    """Go through the maps for all rows, or around the centroids of a threshold."""
+    gib, each = problem.max_memory_gib, sizes(problem.max_features)
     distances = None if around is None else problem.distances(around[1])
     for method, size in product(methods, each):
         features = _map(method, size)
@@ -279,40 +276,33 @@ def _of_maps(
         if (work.solved and size > max(problem.n_rows, each[0])) or not _fits(features, problem):
             continue
         if around is None:
-            found.append(problem.candidate(method.name, size, Weights(features, max_memory_gib=gib)))
+            yield problem.candidate(method.name, size, Weights(features, max_memory_gib=gib))
             continue
         threshold, centroids = around
         # A localized model takes the rows within the reach of its degree.
-        share = 1.0
-        if work.degree is not None:
-            reach = work.stretch * np.sqrt(gammainccinv(work.degree + 1, problem.reach))
-            share = float(np.mean(distances <= reach))
+        reach = math.inf if work.degree is None else gammainccinv(work.degree + 1, problem.reach)
+        share = float(np.mean(distances <= work.stretch * np.sqrt(reach)))
         recipe = Local(features, threshold, solver="auto", max_memory_gib=gib)
-        found.append(problem.candidate(method.name, size, recipe, n_centroids=len(centroids), share=share))
-    return found
+        yield problem.candidate(method.name, size, recipe, n_centroids=len(centroids), share=share)
 
 
-def _of_residuals(problem: Problem) -> list[Candidate]:
-    """List a global Nyström map whose residuals the nearest rows predict, for some numbers of these."""
+def _of_residuals(problem: Problem) -> Iterator[Candidate]:
+    """Go through a global Nyström map whose residuals the nearest rows predict, for some numbers of these."""
     size, gib = min(RESIDUAL_LANDMARKS, problem.max_features, problem.n_rows), problem.max_memory_gib
     features = NystroemFeatures(size)
     fits = 8.0 * problem.n_rows * (size + RESIDUAL_BLOCK) <= gib * 2**30
-    if RESIDUAL not in problem.methods or not fits or not _fits(features, problem):
-        return []
-    most = min(problem.max_features, problem.max_neighbours, problem.n_rows)
-    recipes = [Residual(features, k, RESIDUAL_BLOCK, gib) for k in sorted({min(k, most) for k in RESIDUAL_NEIGHBOURS})]
-    return [problem.candidate(RESIDUAL, size, recipe) for recipe in recipes]
+    if RESIDUAL in problem.methods and fits and _fits(features, problem):
+        most = min(problem.max_features, problem.max_neighbours, problem.n_rows)
+        for k in sorted({min(k, most) for k in RESIDUAL_NEIGHBOURS}):
+            yield problem.candidate(RESIDUAL, size, Residual(features, k, RESIDUAL_BLOCK, gib))
 
 
-def _of_rows(problem: Problem) -> list[Candidate]:
-    """List the exact GP of the nearest rows, and that of all rows."""
-    n, gib, found = problem.n_rows, problem.max_memory_gib, list[Candidate]()
+def _of_rows(problem: Problem) -> Iterator[Candidate]:
+    """Go through the exact GP of the nearest rows, and that of all rows."""
+    n, gib = problem.n_rows, problem.max_memory_gib
+    most = min(problem.max_features, problem.max_neighbours, max_rows_within(gib))
     if NEAREST_ROWS in problem.methods:
-        most = min(problem.max_features, problem.max_neighbours, max_rows_within(gib))
         fewer = [k for k in sizes(most) if 0 < k < n]
-        if not fewer and EXACT not in problem.methods:
-            fewer = [n]
-        found += [problem.of_nearest_rows(k) for k in fewer]
+        yield from map(problem.of_nearest_rows, fewer if fewer or EXACT in problem.methods else [n])
     if problem.takes_exact:
-        found.append(problem.candidate(EXACT, n, Exact(gib)))
-    return found
+        yield problem.candidate(EXACT, n, Exact(gib))

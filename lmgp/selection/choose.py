@@ -101,7 +101,7 @@ def _by_trials(problem: Problem, seed: int) -> tuple[Candidate, Selection]:
         return recipe.posterior(kernel, problem.noise_variance, probes.rest, drawing_of(seed))
 
     reach, n_near = negligible_share(rows, kernel, noise, PRUNE), probes.most_neighbours
-    problem = replace(problem, max_neighbours=n_near, n_tried=len(probes.rest), n_probes=len(probes.X), reach=reach)
+    problem = replace(problem, max_neighbours=n_near, reach=reach)
     if not problem.by_rows_left_out:
         return select(problem, probes, candidates(problem, covers), build)
     number = number_of_rows(problem, max_rows_within(problem.max_memory_gib))
@@ -181,10 +181,11 @@ def select(
     trials: dict[Candidate, RecipeTrial] = {}
     spent, tolerance = 0.0, problem.tolerance
     for candidate in sorted(candidates, key=lambda one: one.trial.seconds):
+        seconds = candidate.seconds(len(probes.rest), len(probes.X))
         if candidate.trial.method == EXACT:
             trials[candidate] = candidate.trial
-        elif not trials or spent + candidate.trial_cost <= TRIALS:
-            spent += candidate.trial_cost
+        elif not trials or spent + seconds <= TRIALS:
+            spent += seconds
             trials[candidate] = tried(problem, probes, candidate, build)
         if candidate in trials and trials[candidate].within(tolerance):
             chosen = candidate

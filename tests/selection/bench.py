@@ -36,7 +36,7 @@ class Bench:
         self.divergence[method, size] = kl if callable(kl) else lambda X: np.full(len(X), kl)
         recipe = {NEAREST_ROWS: Nearest(), EXACT: Exact()}.get(method, Local(TaylorFeatures()))
         line = RecipeTrial(method, size, getattr(recipe, "threshold", None), "fitc", np.inf, 0.0, 0, seconds, 0.0)
-        return Candidate(recipe, line._replace(kl=0.0) if method == EXACT else line, trial)
+        return Candidate(recipe, line._replace(kl=0.0) if method == EXACT else line, lambda *_: trial)
 
     def build(self, candidate: Candidate) -> "Made":
         self.built.append(candidate.trial[:2])

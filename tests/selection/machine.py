@@ -38,8 +38,7 @@ def listed(
     rows: Rows, allowed: Problem = OPEN, n_predict: int = 1000, share: float = SHARE, kernel: Kernel = KERNEL
 ) -> list[Candidate]:
     limit = max_centroids(*rows.X.shape)
-    tried = {"n_tried": max(1, len(rows) // 2), "n_probes": N_PROBES, "reach": share}
-    problem = replace(allowed, rows=rows, kernel=kernel, n_predict=n_predict, **tried)
+    problem = replace(allowed, rows=rows, kernel=kernel, n_predict=n_predict, reach=share)
     return candidates(problem, lambda threshold: cover(rows, kernel, threshold, limit))
 
 
