@@ -34,7 +34,7 @@ FUNCTIONS = {
 
 
 def run(size, function, draw, own):
-    engine.REMEMBERED.clear()  # which knows nothing of this number
+    engine.remembered.cache_clear()  # which knows nothing of this number
     search.NUMBERS = NUMBERS[own]
     n, d = map(int, size.split("x"))
     rng = np.random.default_rng(draw)

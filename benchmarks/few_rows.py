@@ -24,9 +24,9 @@ SIZES, N_TEST = (5, 10, 20, 50, 100, 200), 500
 def run(rows, n, number, average):
     """Fit one sample, and score it."""
     from lmgp import GPRegressor
-    from lmgp.learning.engine import REMEMBERED
+    from lmgp.learning.engine import remembered
 
-    REMEMBERED.clear()  # of another line, which has learned from the same rows
+    remembered.cache_clear()  # of another line, which has learned from the same rows
     X, y, X_test, y_test, _ = rows
     rng = np.random.default_rng((n, number))
     train, test = rng.permutation(len(y))[:n], rng.permutation(len(y_test))[:N_TEST]

@@ -32,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 
 from lmgp import ExactGPRegressor, GPRegressor, MaternKernel, SphericalCoordinates, load_dataset
 from lmgp.kernels.sphere import EARTH_RADIUS
-from lmgp.learning.engine import REMEMBERED
+from lmgp.learning.engine import remembered
 from lmgp.metrics import coverage, crps, nlpd, rmse
 
 SETS = {"uk_flats": "uk_flats_2020-12", "modis": "modis_lst"}
@@ -71,7 +71,7 @@ def averaged(problem):
 
 
 def ours(problem, **options):
-    REMEMBERED.clear()  # of another line, which has learned from the same rows
+    remembered.cache_clear()  # of another line, which has learned from the same rows
     settings = {"metric": "sphere", "noise": "normal", "n_predict": N_NEW, "random_state": 0}
     model = GPRegressor(**settings, **options).fit(problem.X, problem.y)
     mean, std = model.predict(problem.new, return_std=True, include_noise=True)

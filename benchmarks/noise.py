@@ -21,7 +21,7 @@ from common import timed, write
 from quality import SETS, load, scores
 
 from lmgp import GPRegressor
-from lmgp.learning.engine import REMEMBERED
+from lmgp.learning.engine import remembered
 
 NOISES, OF_SETS = ("normal", "auto"), ("normal", "varying", "auto")
 
@@ -70,7 +70,7 @@ def of_set(X, y, X_new, y_new):
     """Return the seconds of a fit and of predictions with each noise, and their scores."""
     found = {}
     for noise in OF_SETS:
-        REMEMBERED.clear()  # or the second fit would learn nothing
+        remembered.cache_clear()  # or the second fit would learn nothing
         model = GPRegressor(noise=noise, random_state=0)
         found[f"fit {noise}"] = timed(partial(model.fit, X, y))[0]
         found[f"predict {noise}"], predicted = timed(partial(model.predict_distribution, X_new))

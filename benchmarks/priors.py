@@ -76,7 +76,7 @@ def run(name, prior, X, y, X_test, y_test):
     from lmgp import GPRegressor
     from lmgp.learning import engine
 
-    engine.REMEMBERED.clear()
+    engine.remembered.cache_clear()
     model = GPRegressor(ard=prior != "one a part", noise="normal", random_state=0)
     with learning_with(prior):
         seconds, _ = timed(lambda: model.fit(X, y))

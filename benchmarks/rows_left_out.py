@@ -26,9 +26,9 @@ ASKED = {"nearness": {"tolerance": 1.001e-3}, "rows left out": {}}
 def run(rows, draw, by):
     """Fit one sample, and score it."""
     from lmgp import GPRegressor
-    from lmgp.learning.engine import REMEMBERED
+    from lmgp.learning.engine import remembered
 
-    REMEMBERED.clear()  # of another line, which has learned from the same rows
+    remembered.cache_clear()  # of another line, which has learned from the same rows
     X, y, X_test, y_test, _ = rows
     train = np.random.default_rng(draw).permutation(len(y))[:N_TRAIN]
     seconds, model = timed(lambda: GPRegressor(random_state=0, **ASKED[by]).fit(X[train], y[train]))

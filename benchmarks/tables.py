@@ -116,9 +116,9 @@ def of_gaps(name, share, draw, args):
 
 def scored(fit, y, y_test, mean):
     """Fit and predict: RMSE from the means of the test rows, and NLPD of the rows themselves."""
-    from lmgp.learning.engine import REMEMBERED
+    from lmgp.learning.engine import remembered
 
-    REMEMBERED.clear()  # of another line, which has learned from the same rows
+    remembered.cache_clear()  # of another line, which has learned from the same rows
     seconds, predict = timed(lambda: fit(y))
     predicted = predict()
     means = predicted.mean() if hasattr(predicted, "mean") and hasattr(predicted, "logpdf") else predicted

@@ -39,7 +39,7 @@ from lmgp import (
     TaylorFeatures,
 )
 from lmgp.estimators import MultiTargetGPRegressor
-from lmgp.learning.engine import REMEMBERED
+from lmgp.learning.engine import remembered
 
 N_TARGETS = 10
 GIVEN = {"kernel": MaternKernel(1.0), "noise_variance": 0.1}
@@ -74,7 +74,7 @@ def problem(n, n_new, d):
 
 def seconds(model, X, y, new):
     """Return the seconds of a fit and of predictions, without what was learned before."""
-    REMEMBERED.clear()
+    remembered.cache_clear()
     return timed(lambda: clone(model).fit(X, y).predict(new, return_std=True))[0]
 
 

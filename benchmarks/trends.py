@@ -45,7 +45,7 @@ def run(place, n, draw):
     line = np.polynomial.Polynomial.fit(X[:, 2], y, 1)
     yield {"method": "line", "rmse": float(np.sqrt(np.mean(np.square(line(X_test[:, 2]) - y_test))))}
     for trend in ("constant", "auto"):
-        engine.REMEMBERED.clear()
+        engine.remembered.cache_clear()
         seconds, model = timed(lambda trend=trend: GPRegressor(trend=trend, random_state=0).fit(X, y))
         predicted = model.predict_distribution(X_test)
         yield {

@@ -1,9 +1,9 @@
 """`learn`: the kernel and the noise variance that the data need, from all rows."""
 
-import threading
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, Literal
@@ -46,11 +46,8 @@ MOST_LEARNED = 2**20
 # copies.
 COLLAPSED_NOISE, COLLAPSE = 1e-4, 10.0
 
-# What was learned last, by the digest of the rows and the settings, the one asked for last at the end: a grid search
-# over sizes or thresholds learns once a fold.
-REMEMBERED: dict[str, Learned] = {}
+# So often it is remembered what was learned: a grid search over sizes or thresholds learns once a fold.
 MOST_REMEMBERED = 16
-_LOCK = threading.Lock()
 
 # Of the parameters that `learn` and the models share.
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -229,12 +226,10 @@ def learn_rows(rows: Rows, settings: Settings) -> Learned:
     torch.get_num_threads()  # loads torch, before there are threads that use it
     n_rows, rows = len(rows), merged_copies(most_of(rows))
     key = digest((rows, settings)) if _is_of_lmgp(settings.kernel) else ""
-    with _LOCK:
-        known = REMEMBERED.pop(key, None)
-        if known is not None:
-            REMEMBERED[key] = known  # the one that was asked for last
-            stage("learning", "the kernel was learned from these rows before")
-            return deepcopy(known)
+    known = remembered(key) if key else []
+    if known:
+        stage("learning", "the kernel was learned from these rows before")
+        return deepcopy(known[0])
     start, tried = perf_counter(), forms_of(rows, settings)
     if settings.noise_variance is None and rows.noise_variances is not None:
         # Every row brings its own: what is reported stands for the noise of a new row.
@@ -247,13 +242,14 @@ def learn_rows(rows: Rows, settings: Settings) -> Learned:
         kernel, noise = clone(settings.kernel), settings.noise_variance
         learned = Learned(kernel, noise, log_likelihood(_sample(rows, settings), kernel, noise), True)
     learning = Learning(learned.learning.trials, n_rows, count_copies(rows), perf_counter() - start)
-    learned = replace(learned, learning=learning)
-    with _LOCK:
-        if key:
-            REMEMBERED[key] = learned
-        while len(REMEMBERED) > MOST_REMEMBERED:
-            del REMEMBERED[next(iter(REMEMBERED))]
-    return deepcopy(learned)  # whose kernel the caller may change
+    known.append(replace(learned, learning=learning))
+    return deepcopy(known[-1])  # whose kernel the caller may change
+
+
+@lru_cache(MOST_REMEMBERED)
+def remembered(key: str) -> list[Learned]:
+    """Return what was learned, from rows and settings with a digest: nothing at first."""
+    return []
 
 
 def _is_of_lmgp(kernel: Wanted) -> bool:

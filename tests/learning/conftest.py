@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning import search
-from lmgp.learning.engine import REMEMBERED
+from lmgp.learning.engine import remembered
 from lmgp.learning.forms import Form, make_form
 
 Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ def form_of(name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None = 
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
     """Forget what other tests learned by likelihoods of other sizes."""
-    REMEMBERED.clear()
+    remembered.cache_clear()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from lmgp import (
 )
 from lmgp.data import Rows
 from lmgp.errors import InputError, LmgpError, NumericalWarning
-from lmgp.learning.engine import REMEMBERED, Settings, learn_rows
+from lmgp.learning.engine import Settings, learn_rows, remembered
 from lmgp.learning.forms import declared_free
 from lmgp.learning.record import Learned
 from lmgp.learning.scoring import Climb, ExactObjective
@@ -210,7 +210,7 @@ class TestLearning:
         X, y = friedman()
 
         def learned(random_state: int) -> tuple[float, ...]:
-            REMEMBERED.clear()
+            remembered.cache_clear()
             options: Any = {"ard": False, "standardize": False, "max_learning_rows": 40}
             found = learn(X, y, kernel="gaussian", random_state=random_state, **options)
             return (*found.kernel.theta, found.noise_variance)
@@ -220,7 +220,7 @@ class TestLearning:
         assert learned(0) == first
         assert learned(1) != first
         for random_state in (0, 1, None):
-            REMEMBERED.clear()
+            remembered.cache_clear()
             model = ExactGPRegressor(max_learning_rows=40, random_state=random_state).fit(X, y)
             assert (*model.kernel_.theta, model.noise_variance_) == first
 
@@ -356,7 +356,7 @@ class TestProcess:
         rows = plane()
 
         def learn() -> tuple[float, ...]:
-            REMEMBERED.clear()
+            remembered.cache_clear()
             found = learned(rows, kernel=None)
             return found.kernel.lengthscale, found.kernel.variance, found.noise_variance
 

@@ -361,11 +361,11 @@ def test_of_rows_on_a_grid_the_units_make_no_difference() -> None:
 
 
 def test_the_last_sixteen_are_remembered() -> None:
-    engine.REMEMBERED.clear()
+    engine.remembered.cache_clear()
     given = engine.Settings(GaussianKernel(1.0), noise_variance=0.1)
     rows = [Rows(np.arange(5.0)[:, None], factor * (np.arange(5.0) - 2.0)) for factor in range(1, 21)]
     learned = [engine.learn_rows(one, given) for one in rows]
-    assert len(engine.REMEMBERED) == 16
+    assert engine.remembered.cache_info().currsize == 16
     again = {i: engine.learn_rows(rows[i], given).learning.seconds for i in (-1, 4, 3)}
     assert {i for i, seconds in again.items() if seconds == learned[i].learning.seconds} == {-1, 4}
 
@@ -415,7 +415,7 @@ def test_kernels_with_code_of_the_caller_are_learned_each_time() -> None:
     for power in (0.5, 5.0):
         kernel = kernel_class(power)(1.0, lengthscale_bounds=(0.01, 100.0))
         assert type(learn(X, y, kernel=kernel).kernel) is type(kernel)
-    engine.REMEMBERED.clear()
+    engine.remembered.cache_clear()
     for factor in (1.0, 2.0):
         learn(X, y, kernel=ModulatedKernel(GaussianKernel(), lambda x, factor=factor: factor + x[:, 0]))
-    assert not engine.REMEMBERED
+    assert engine.remembered.cache_info().currsize == 0
