@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from lmgp.data import Floats, Indices, Rows
+from lmgp.data import Floats, Rows
 from lmgp.learning.heldout import Validation, mean_and_error
 from lmgp.learning.scoring import Climb
 from lmgp.posteriors.average import WeightedKernel, stacking_weights
@@ -87,37 +87,30 @@ def plausible_kernels(optima: Sequence[Climb], rng: np.random.Generator) -> tupl
     Stochastic Kinetic Models*, Statistics and Computing 25, 2015, section 3: powers of the weights.
     """
     n_pairs = max(1, min(MOST_DRAWS, ROWS_OF_DRAWS // optima[0].objective.n_rows) // (2 * len(optima)))
-    drawn: list[tuple[Climb, Indices, Floats, Floats]] = []
+    drawn: list[tuple[Climb, Floats, float]] = []
     for optimum in optima:
-        information = optimum.at.information
-        # In the order of what the rows say of them, parameters of columns in any order have the same numbers.
-        order = np.lexsort((optimum.free, -np.diag(information)))
-        root = np.linalg.cholesky(information[np.ix_(order, order)]).astype(np.float64)
-        drawn += [(optimum, order, root, offset) for offset in _offsets(len(order), n_pairs, rng)]
-    moved = parallel_map(lambda draw: _weighed(*draw), drawn)
-    logarithms = np.array([logarithm for _, logarithm in moved])
+        half = rng.standard_normal((len(optimum.free), n_pairs)).T
+        offsets = np.concatenate((np.zeros_like(optimum.free)[None], half, -half))
+        drawn += [(optimum, *one) for one in zip(*moved(optimum, offsets), strict=True)]
+    logarithms = np.array(parallel_map(lambda draw: draw[0].objective.value(draw[1]) - draw[2], drawn))
     best = int(np.argmax(logsumexp(logarithms.reshape(len(optima), -1), axis=1)))
     first = best * (2 * n_pairs + 1)
     weights = np.exp(POWER * logarithms - logsumexp(POWER * logarithms))
     heavy = [i for i in np.argsort(-weights, kind="stable") if i != first and weights[i] >= LEAST]
     kept = [first, *heavy[: KEPT - 1]]
     total = weights[kept].sum()
-    return optima[best], tuple(drawn[i][0].space.weighted(moved[i][0], float(weights[i] / total)) for i in kept)
+    return optima[best], tuple(drawn[i][0].space.weighted(drawn[i][1], float(weights[i] / total)) for i in kept)
 
 
-def _offsets(k: int, n_pairs: int, rng: np.random.Generator) -> Floats:
-    """Return zero and pairs of standard normal vectors that add up to zero."""
-    drawn = rng.standard_normal((k, n_pairs)).T
-    return np.concatenate((np.zeros((1, k)), drawn, -drawn))
+def moved(optimum: Climb, offsets: Floats) -> tuple[Floats, Floats]:
+    """Move off an optimum by standard normal vectors, one a row, as Laplace's approximation of the posterior is spread.
 
-
-def _weighed(optimum: Climb, order: Indices, root: Floats, offset: Floats) -> tuple[Floats, float]:
-    """Move off an optimum, by the Cholesky factor of the information of its parameters in an order.
-
-    Return the logarithm of the posterior density there over that of the proposal, too.
+    Return the logarithms of the density of the proposals, too.
     """
-    free = optimum.free.copy()
-    free[order] += np.linalg.solve(root.T, offset)
-    free = np.clip(free, *optimum.objective.bounds.T)
-    proposal = np.log(np.diag(root)).sum() - 0.5 * (offset @ offset + len(free) * np.log(2.0 * np.pi))
-    return free, optimum.objective.value(free) - proposal
+    information, free = optimum.at.information, np.tile(optimum.free, (len(offsets), 1))
+    # In the order of what the rows say of them, parameters of columns in any order have the same numbers.
+    order = np.lexsort((optimum.free, -np.diag(information)))
+    root = np.linalg.cholesky(information[np.ix_(order, order)])
+    free[:, order] += np.linalg.solve(root.T, offsets.T).T
+    proposals = np.log(np.diag(root)).sum() - 0.5 * (np.square(offsets) + np.log(2.0 * np.pi)).sum(axis=1)
+    return np.clip(free, *optimum.objective.bounds.T), proposals

@@ -73,20 +73,14 @@ def test_draws_have_the_moments_of_the_posterior(draw_from: Draw, monkeypatch: p
     np.testing.assert_allclose(spread, expected[2:], rtol=0.15)
 
 
-def test_a_draw_has_the_posterior_density_over_that_of_its_proposal(draw_from: Draw) -> None:
-    rows = problem(draw_from)
-    one = optimum(rows, "matern12+gaussian")
+def test_draws_are_proposed_by_the_approximation_of_laplace(draw_from: Draw) -> None:
+    one = optimum(problem(draw_from), "matern12+gaussian")
     proposal = multivariate_normal(one.free, np.linalg.inv(one.at.information))
-    order = np.array([2, 0, 1, *range(3, len(one.free))])
-    root = np.linalg.cholesky(one.at.information[np.ix_(order, order)])
-    for offset in 0.3 * np.random.default_rng(0).normal(size=(3, len(one.free))):
-        moved, logarithm = choice._weighed(one, order, root, offset)
-        np.testing.assert_allclose(root.T @ (moved - one.free)[order], offset, atol=1e-10)
-        kernel, noise, _ = one.space.weighted(moved)
-        covariance = kernel(rows.X) + noise * np.eye(len(rows))
-        density = multivariate_normal(np.zeros(len(rows)), covariance).logpdf(rows.Y[:, 0])
-        expected = density + one.space.log_prior(moved)[0] - proposal.logpdf(moved)
-        assert logarithm == pytest.approx(expected, rel=1e-8)
+    offsets = 0.3 * np.random.default_rng(0).normal(size=(3, len(one.free)))
+    for free, logarithm, offset in zip(*choice.moved(one, offsets), offsets, strict=True):
+        off = free - one.free
+        assert off @ one.at.information @ off == pytest.approx(offset @ offset, rel=1e-8)
+        assert logarithm == pytest.approx(proposal.logpdf(free), rel=1e-8)
 
 
 def test_the_first_is_the_optimum_of_the_best_form_and_others_follow_by_weight(
@@ -152,11 +146,15 @@ def test_the_more_rows_there_are_the_fewer_draws(draw_from: Draw, monkeypatch: p
     assert len(kernels) == 500 // 25 + 1
 
 
-def test_draws_come_in_pairs_around_the_optimum() -> None:
-    offsets = choice._offsets(3, 5, np.random.default_rng(0))
-    assert offsets.shape == (11, 3)
+def test_draws_come_in_pairs_around_the_optimum(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, moved = list[Floats](), choice.moved
+    monkeypatch.setattr(choice, "moved", lambda one, offsets: drawn.append(offsets) or moved(one, offsets))
+    plausible_kernels([optimum(problem(draw_from, 30))], np.random.default_rng(0))
+    (offsets,) = drawn
+    n_pairs = len(offsets) // 2
+    assert offsets.shape == (129, 3)
     np.testing.assert_array_equal(offsets[0], 0.0)
-    np.testing.assert_array_equal(offsets[1:6], -offsets[6:])
+    np.testing.assert_array_equal(offsets[1 : n_pairs + 1], -offsets[n_pairs + 1 :])
 
 
 def test_draws_stay_within_the_bounds(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
