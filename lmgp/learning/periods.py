@@ -1,5 +1,6 @@
 """The likely periods of rows: the peaks of their periodogram."""
 
+import finufft
 import numpy as np
 
 from lmgp.data import Floats, Rows
@@ -44,9 +45,11 @@ def _periods(x: Floats, Y: Floats, n_rows: int) -> Floats:
     trend = np.vander(x, 3)
     left = Y - trend @ np.linalg.lstsq(trend, Y, rcond=None)[0]
     cycles = np.arange(2.0, max(3.0, min(0.5 * n_rows, MOST_CYCLES)), 1.0 / OVERSAMPLED)
-    parts = np.array_split(cycles, -(-len(cycles) // 500))
-    waves = (np.exp(-2j * np.pi * np.outer(some, x)) for some in parts)
-    power = np.concatenate([np.square(np.abs(wave @ left)).sum(axis=1) for wave in waves])
+    modes, angles = (OVERSAMPLED * cycles).astype(int), 2.0 * np.pi / OVERSAMPLED * x
+    waves = finufft.nufft1d1(
+        angles, left.T.astype(complex, order="C"), 2 * modes[-1] + 2, eps=1e-12, modeord=1, nthreads=1
+    )
+    power = np.square(np.abs(waves[..., modes])).reshape(-1, len(modes)).sum(axis=0)
     peaks, _ = find_peaks(power, distance=APART * OVERSAMPLED)
     highest = cycles[peaks[np.argsort(-power[peaks], kind="stable")[:CANDIDATES]]]
     return extent / np.append(highest, 2.0 ** np.arange(1, 1 + CANDIDATES - len(highest)))
