@@ -12,7 +12,6 @@ from lmgp.data import Floats, Indices, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel, Parameter, RadialPart, require
 from lmgp.kernels.composite import ComposedKernel
-from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.columns import column_index
 from lmgp.utils.lazy import Tensor
 
@@ -84,9 +83,6 @@ class ColumnsKernel(ComposedKernel):
         left = X[..., self.listed]
         (part,) = self._part_values(left, left if Z is X else Z[..., self.listed], values)
         return part
-
-    def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
-        return self.parts[0].with_pullback(X[..., self.listed], theta)
 
     def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
         parts, listed = self.parts[0].radial_parts(), np.array(self.listed)

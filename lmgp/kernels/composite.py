@@ -23,7 +23,6 @@ from lmgp.kernels.base import (
     rescaled_values,
     unsupported,
 )
-from lmgp.kernels.derivatives import ProductPullback, Pullback, SumPullback
 from lmgp.utils.columns import checked_table
 from lmgp.utils.lazy import Tensor, torch
 
@@ -83,11 +82,6 @@ class ComposedKernel(Kernel):
         enough = any if capability == "metric" else all
         return super().can(capability) and enough(part.can(capability) for part in self.parts)
 
-    def _pullbacks(self, X: Tensor, theta: Tensor) -> list[tuple[Tensor, Pullback]]:
-        """Return what `with_pullback` does for each part."""
-        of_parts = theta.split([len(part.theta) for part in self.parts], dim=-1)
-        return [part.with_pullback(X, own) for part, own in zip(self.parts, of_parts, strict=True)]
-
     def _part_values(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Iterator[Tensor]:
         """Evaluate each part, with its own values of the parameters."""
         for name, part in zip(self._part_names, self.parts, strict=True):
@@ -115,10 +109,6 @@ class SumKernel(ComposedKernel):
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
         return left + right
-
-    def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
-        (left, one), (right, other) = self._pullbacks(X, theta)
-        return left + right, SumPullback(one, other)
 
     def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
         left, right = (part.radial_parts() for part in self.parts)
@@ -203,10 +193,6 @@ class ProductKernel(ComposedKernel):
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
         return left * right
-
-    def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
-        (left, one), (right, other) = self._pullbacks(X, theta)
-        return left * right, ProductPullback(((left, one), (right, other)))
 
     def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
         left, right = (part.radial_parts() for part in self.parts)

@@ -9,7 +9,6 @@ from lmgp.utils.lazy import Tensor, torch
 
 if TYPE_CHECKING:
     from lmgp.kernels.base import Kernel
-    from lmgp.kernels.stationary import StationaryKernel
 
 # The gradient of a squared distance below this multiple of the mean square of a row is made of differences.
 CLOSE = 1e-10
@@ -120,7 +119,7 @@ def squared_distances(X: Tensor, Z: Tensor) -> Tensor:
 class Pullback:
     """Derivatives of weighted sums of the entries of a matrix k(X, X), by the logarithms of the free parameters.
 
-    Of any kernel, by automatic differentiation; subclasses have closed forms.
+    By automatic differentiation; `lmgp.posteriors.rowsystems` has compiled code for the kernels of this package.
 
     Parameters
     ----------
@@ -171,76 +170,3 @@ class Pullback:
         """
         products = (u[..., :, None] * v[..., None, :] for v in V)
         return torch.stack([self.of_matrix(0.5 * (product + product.mT)) for product in products])
-
-
-class SumPullback(Pullback):
-    """Derivatives of a sum of kernels, from those of its parts, in their order."""
-
-    def __init__(self, *parts: Pullback) -> None:
-        self._parts = parts
-
-    def of_matrix(self, weights: Tensor) -> Tensor:  # noqa: D102
-        return torch.cat([part.of_matrix(weights) for part in self._parts], dim=-1)
-
-    def of_products(self, u: Tensor, V: Tensor) -> Tensor:  # noqa: D102
-        return torch.cat([part.of_products(u, V) for part in self._parts], dim=-1)
-
-
-class ProductPullback(Pullback):
-    """Derivatives of a product of kernels, from those of its factors, each weighted by the other."""
-
-    def __init__(self, factors: "tuple[tuple[Tensor, Pullback], tuple[Tensor, Pullback]]") -> None:
-        self._factors = factors
-
-    def of_matrix(self, weights: Tensor) -> Tensor:  # noqa: D102
-        (left, by_left), (right, by_right) = self._factors
-        return torch.cat((by_left.of_matrix(weights * right), by_right.of_matrix(weights * left)), dim=-1)
-
-
-class StationaryPullback(Pullback):
-    """Derivatives of a function of the distance in lengthscales: by products of matrices."""
-
-    def __init__(self, kernel: "StationaryKernel", X: Tensor, theta: Tensor) -> None:
-        values = kernel.values(theta, X.device)
-        lengthscale = values["lengthscale"]
-        self._shared = lengthscale.ndim == 0 or lengthscale.shape[-1] < X.shape[-1]
-        # Derivatives are by all parameters at first.
-        self._free = [not one.fixed for one in kernel.parameters for _ in range(one.value.size)]
-        scaled = X / lengthscale
-        squares = squared_distances(scaled, scaled)
-        correlation, slope, others = kernel.correlation_and_slopes(squares, values)
-        self.covariance = values["variance"] * correlation
-        self._centred = scaled - scaled.mean(dim=-2, keepdim=True)
-        self._slope = slope.mul_(-2.0 * values["variance"])
-        # A rough kernel's slope grows without bound as two rows approach, where its product with r² vanishes: products
-        # of matrices would lose it.
-        self._slope.diagonal(dim1=-2, dim2=-1).zero_()
-        squares.diagonal(dim1=-2, dim2=-1).fill_(torch.inf)
-        nearest = CLOSE * self._centred.square().sum(dim=-1).mean()
-        if squares.amin() < nearest:
-            self._slope.masked_fill_(squares < nearest, 0.0)
-        self._linear = [self.covariance]
-        self._linear += [values["variance"] * values[name] * other for name, other in others.items()]
-
-    def of_matrix(self, weights: Tensor) -> Tensor:  # noqa: D102
-        centred, pulled = self._centred, weights * self._slope
-        by_column = centred.square() * pulled.sum(dim=-1, keepdim=True) - centred * (pulled @ centred)
-        linear = [(weights * slope).sum(dim=(-2, -1)).unsqueeze(-1) for slope in self._linear]
-        return self._joined(2.0 * by_column.sum(dim=-2), linear)
-
-    def of_products(self, u: Tensor, V: Tensor) -> Tensor:
-        """Differentiate uᵀ k(X, X) v for several v, without matrices of weights; see `Pullback.of_products`."""
-        centred, left, right = self._centred, u.unsqueeze(-1), V.movedim(0, -1)
-        # Σᵢⱼ uᵢ Sᵢⱼ vⱼ (xᵢ − xⱼ)² of each column, with the square multiplied out.
-        moved = (right.unsqueeze(-1) * centred.unsqueeze(-2)).flatten(-2)
-        products = self._slope @ torch.cat((left, right, moved), dim=-1)
-        of_u, of_each, of_moved = products.tensor_split((1, 1 + len(V)), dim=-1)
-        crossed = (left * of_moved).unflatten(-1, (len(V), -1)) * centred.unsqueeze(-2)
-        by_column = (left * of_each + right * of_u).mT @ centred.square() - 2.0 * crossed.sum(dim=-3)
-        linear = [(left * (slope @ right)).sum(dim=-2).unsqueeze(-1) for slope in self._linear]
-        return self._joined(by_column, linear).movedim(-2, 0)
-
-    def _joined(self, by_column: Tensor, linear: list[Tensor]) -> Tensor:
-        """Put the derivatives by the lengthscales, of each column, beside those by the other parameters."""
-        by_lengthscale = by_column.sum(dim=-1, keepdim=True) if self._shared else by_column
-        return torch.cat((by_lengthscale, *linear), dim=-1)[..., self._free]

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 from lmgp.data import Floats, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Bounds, Kernel, RadialPart, check_parameters, require, rescaled_values, unsupported
-from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
+from lmgp.kernels.derivatives import squared_distances
 from lmgp.utils.lazy import Tensor, torch
 
 # Added as a floor below a root, to keep its derivative finite at equal rows; far below the rounding of any distance.
@@ -76,37 +76,8 @@ class StationaryKernel(Kernel):
         super().__init_subclass__()
         own = set(vars(cls))
         if own & {"correlation", "covariance"}:  # what is inherited beside them is that of another function
-            for name in {"correlation_and_slopes", "scaled_density", "mixing", "gaussian_components"} - own:
+            for name in {"scaled_density", "mixing", "gaussian_components"} - own:
                 setattr(cls, name, getattr(StationaryKernel, name))
-        if "covariance" in own and "with_pullback" not in own:
-            cls.with_pullback = Kernel.with_pullback  # type: ignore[method-assign]
-
-    def correlation_and_slopes(
-        self, squares: Tensor, values: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Evaluate k/variance and its derivatives: here by torch, in a kernel's own class in closed form.
-
-        Parameters
-        ----------
-        squares : Tensor of shape (..., n, n)
-            r², squared distances in lengthscales.
-        values : mapping of str to Tensor
-            The parameters by their names.
-
-        Returns
-        -------
-        correlation, slope : Tensor of the shape of squares
-            The second by r².
-        others : dict of str to Tensor
-            By each further parameter, such as alpha: one for each pair of rows.
-        """
-        names = [name for name in self.parameter_names if name not in ("lengthscale", "variance")]
-        leaf = squares.detach().requires_grad_()
-        pairs = {name: values[name].expand(squares.shape).clone().requires_grad_() for name in names}
-        with torch.enable_grad():
-            correlation = self.correlation(leaf, {**values, **pairs})
-            slope, *others = torch.autograd.grad(correlation.sum(), [leaf, *pairs.values()])
-        return correlation.detach(), slope, dict(zip(names, others, strict=True))
 
     def scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
         """Evaluate the spectral density for lengthscale 1 and variance 1, see `spectral_density`.
@@ -147,10 +118,6 @@ class StationaryKernel(Kernel):
         correlation, variance = self.correlation(squared_distances(left, right), values), values["variance"]
         learned = correlation.requires_grad or variance.requires_grad
         return variance * correlation if learned else correlation.mul_(variance)
-
-    def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
-        pullback = StationaryPullback(self, X, theta)
-        return pullback.covariance, pullback
 
     def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
         if self.profile is None or "profile" not in vars(type(self)):  # a subclass may be another function
@@ -222,12 +189,6 @@ class GaussianKernel(StationaryKernel):
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return torch.exp(-0.5 * squares)
-
-    def correlation_and_slopes(  # noqa: D102
-        self, squares: Tensor, values: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        correlation = squares.mul(-0.5).exp_()
-        return correlation, -0.5 * correlation, {}
 
     def scaled_density(self, squares: Floats, n_inputs: int) -> Floats:  # noqa: D102
         return (2.0 * np.pi) ** (n_inputs / 2.0) * np.exp(-2.0 * np.pi**2 * squares)
@@ -304,18 +265,6 @@ class MaternKernel(StationaryKernel):
         if self.smoothness == 0.5:
             return decay
         return decay.mul_(r.add_(1.0) if self.smoothness == 1.5 else r.square().div_(3.0).add_(r).add_(1.0))
-
-    def correlation_and_slopes(  # noqa: D102
-        self, squares: Tensor, values: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        r = squares.mul(2.0 * self.smoothness).clamp_(TINY, VAST).sqrt_()
-        decay = torch.neg(r).exp_()
-        if self.smoothness == 0.5:
-            return decay, (decay / r).mul_(-0.5), {}
-        if self.smoothness == 1.5:
-            return (1.0 + r).mul_(decay), decay.mul(-1.5), {}
-        linear = (1.0 + r).mul_(decay)
-        return torch.addcmul(linear, r.square_().div_(3.0), decay), linear * (-5.0 / 6.0), {}
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         if not isinstance(self.smoothness, Real) or float(self.smoothness) not in self.SMOOTHNESSES:

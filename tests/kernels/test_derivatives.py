@@ -19,7 +19,6 @@ from lmgp import (
 )
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.derivatives import Pullback
 
 Floats = NDArray[np.float64]
 
@@ -144,18 +143,6 @@ class TestProducts:
         for i in range(4):
             alone = kernel.with_pullback(X[i], theta[i])[1].of_products(u[i], V[:, i])
             torch.testing.assert_close(found[:, i], alone, rtol=1e-10, atol=1e-10)
-
-
-@every_kernel
-def test_closed_forms_are_those_of_automatic_differentiation(name: str) -> None:
-    kernel, X, weights = KERNELS[name], torch.from_numpy(rows("apart")), torch.from_numpy(symmetric())
-    theta = torch.from_numpy(kernel.theta)
-    covariance, pullback = kernel.with_pullback(X, theta)
-    automatic = Pullback(kernel, X, theta)
-    torch.testing.assert_close(covariance, automatic.covariance, rtol=1e-12, atol=1e-14)
-    found, expected = pullback.of_matrix(weights), automatic.of_matrix(weights)
-    assert found.shape == theta.shape
-    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "matern12", "sum", "rational_quadratic"])
