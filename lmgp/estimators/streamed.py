@@ -33,8 +33,11 @@ from lmgp.utils.progress import shown
 OF_PLACES = CubeSums, RowSums, NearestSums
 
 
-class StreamedGaussianProcess(GaussianProcess):
-    """A Gaussian process that is fitted to rows in memory, or by sums over those of streams and dask collections."""
+class AdditiveGaussianProcess(GaussianProcess):
+    """A Gaussian process whose recipe makes sums over rows, `lmgp.recipes.AdditiveRecipe`: rows come later, and go.
+
+    It is fitted to rows in memory, or by sums over those of streams and dask collections.
+    """
 
     # Whether memory-mapped arrays of more than one chunk are streams: sums over rows in memory are the same.
     _maps_are_streams: ClassVar[bool] = True
@@ -193,10 +196,6 @@ class StreamedGaussianProcess(GaussianProcess):
         """Say whether the model needs a pass over all rows before they are summed."""
         constant = isinstance(self.trend, str) and self.trend == "constant"
         return not (constant and self._all_given) or self._recipe(0, self.kernel).needs_sample(self.kernel)  # type: ignore
-
-
-class AdditiveGaussianProcess(StreamedGaussianProcess):
-    """A Gaussian process whose recipe makes sums over rows, `lmgp.recipes.AdditiveRecipe`: rows come later, and go."""
 
     def partial_fit(
         self,

@@ -191,7 +191,7 @@ def source_or_partitions(
     given : Chunk
         See `Partitions` and `lmgp.io.sources.source_of`.
     chunk_rows, checkpoint, client
-        See `lmgp.estimators.streamed.StreamedGaussianProcess.fit`.
+        See `lmgp.estimators.streamed.AdditiveGaussianProcess.fit`.
 
     Raises
     ------
@@ -366,7 +366,7 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
 
     Parameters
     ----------
-    model : StreamedGaussianProcess
+    model : AdditiveGaussianProcess
     source : Partitions
     client : distributed.Client or None
     verbose : bool

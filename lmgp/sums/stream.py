@@ -149,7 +149,7 @@ class StreamFit:
 
     Parameters
     ----------
-    model : lmgp.estimators.streamed.StreamedGaussianProcess
+    model : lmgp.estimators.streamed.AdditiveGaussianProcess
     source : RowSource
     path : path or None
         Of the checkpoint.
