@@ -249,22 +249,11 @@ class MaternKernel(StationaryKernel):
         return f"Matérn {2.0 * self.smoothness:.0f}/2"
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        scaled = 2.0 * self.smoothness * squares
-        if not (torch.is_grad_enabled() and squares.requires_grad):
-            return self._correlation_in_place(scaled.clamp_max_(VAST))
-        r = torch.sqrt(scaled.clamp_min(TINY))
+        r = torch.sqrt((2.0 * self.smoothness * squares).clamp(TINY, VAST))
         decay = torch.exp(-r)
         if self.smoothness == 0.5:
             return decay
         return (1.0 + r) * decay if self.smoothness == 1.5 else (1.0 + r + r.square() / 3.0) * decay
-
-    def _correlation_in_place(self, squares: Tensor) -> Tensor:
-        """Evaluate k/variance at 2ν r² without a gradient, in the memory of these: nearest rows need billions."""
-        r = squares.sqrt_()
-        decay = torch.neg(r).exp_()
-        if self.smoothness == 0.5:
-            return decay
-        return decay.mul_(r.add_(1.0) if self.smoothness == 1.5 else r.square().div_(3.0).add_(r).add_(1.0))
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         if not isinstance(self.smoothness, Real) or float(self.smoothness) not in self.SMOOTHNESSES:
