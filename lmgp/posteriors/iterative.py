@@ -13,12 +13,13 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.blocks import BlockCovariance
-from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
+from lmgp.posteriors.exact import SOLVE_BYTES
+from lmgp.posteriors.products import KernelProducts, single_is_enough
 from lmgp.posteriors.residual import ResidualPlan
 from lmgp.utils.arithmetic import place_of
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import conjugate_gradients
-from lmgp.utils.memory import memory_limit
+from lmgp.utils.memory import chunks, memory_limit
 from lmgp.utils.progress import counted
 
 # The landmarks and the rows in a block of the preconditioner, at most. Where memory is short, both are smaller in
@@ -207,8 +208,11 @@ class IterativePosterior(Posterior):
         return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
-        tests, rows = as_tensor(X).to(self._device), as_tensor(self._rows.X).to(self._device)
-        means = cross_product(self.kernel, tests, rows, self.coefficients.to(self._device)).cpu().numpy()
+        rows, coefficients = (one.to(self._device) for one in (as_tensor(self._rows.X), self.coefficients))
+        means = np.empty((len(X), coefficients.shape[1]))
+        for part in chunks(len(X), self.n_rows, SOLVE_BYTES):
+            section = self.kernel.evaluate(as_tensor(X[part]).to(self._device), rows)
+            means[part] = (section @ coefficients).cpu().numpy()
         return means, self._near.variances(X) if variance else None
 
     def products(self) -> Floats:  # noqa: D102

@@ -93,32 +93,3 @@ def single_is_enough(kernel: Kernel, X: Tensor, least_noise: float, tolerance: f
     sample = X[:: max(1, len(X) // SAMPLE)]
     norm = kernel.evaluate(sample, X).square().sum(dim=1).mean().sqrt()
     return ROUNDING * float(norm) < tolerance * least_noise
-
-
-def cross_product(kernel: Kernel, X: Tensor, Z: Tensor, V: Tensor) -> Tensor:
-    """Return k(X, Z) V, without the matrix in memory.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : Tensor of shape (m, d)
-    Z : Tensor of shape (n, d)
-    V : Tensor of shape (n, t)
-
-    Returns
-    -------
-    Tensor of shape (m, t)
-    """
-    values, size = kernel.values(None, X.device), ROWS if X.device.type == "cpu" else ACCELERATOR_ROWS
-    found = torch.empty((len(X), V.shape[1]), dtype=V.dtype, device=V.device)
-
-    @no_grad
-    def part(start: int) -> None:
-        rows = X[start : start + size]
-        total = torch.zeros((len(rows), V.shape[1]), dtype=V.dtype, device=V.device)
-        for first in range(0, len(Z), size):
-            total.addmm_(kernel.evaluate_at(rows, Z[first : first + size], values), V[first : first + size])
-        found[start : start + size] = total
-
-    parallel_map(part, range(0, len(X), size))
-    return found

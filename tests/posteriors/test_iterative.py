@@ -10,7 +10,7 @@ from lmgp.errors import NumericalError
 from lmgp.posteriors import products
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.iterative import _sizes, left_out_error
-from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
+from lmgp.posteriors.products import KernelProducts, single_is_enough
 from lmgp.posteriors.residual import ResidualPlan
 from lmgp.utils.linalg import conjugate_gradients
 
@@ -59,11 +59,6 @@ class TestProducts:
         multiply = KernelProducts(KERNEL, rows(200), noises(200), single=True, max_bytes=1e9)
         assert multiply._blocks is not None
         assert sum(block.nbytes for block in multiply._blocks) == KernelProducts.n_bytes(200, single=True)
-
-    def test_of_new_rows_is_the_dense_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(products, "ROWS", 50)
-        X, Z, V = rows(120), rows(173, seed=5), torch.from_numpy(np.random.default_rng(3).normal(size=(173, 3)))
-        np.testing.assert_allclose(cross_product(KERNEL, X, Z, V), KERNEL.evaluate(X, Z) @ V, rtol=1e-11, atol=1e-11)
 
     @pytest.mark.parametrize("variance", [1.0, 50.0])
     def test_single_precision_is_taken_where_the_mean_is_within_the_tolerance(self, variance: float) -> None:
