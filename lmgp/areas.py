@@ -8,7 +8,7 @@ import numpy as np
 from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.grids import average, check_model, column_names, of_map
+from lmgp.grids import averages, check_model, column_names, of_map
 from lmgp.io.geometry import check_installed, has_geometry, in_degrees, refuse_other_system
 from lmgp.kernels.sphere import LATITUDES
 from lmgp.utils.parameters import checked_count
@@ -89,8 +89,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     refuse_other_system(shapes.crs, None if columns is None else columns.crs)
     names = column_names(model)
     across, up = of_map(None, None, names)
-    of_degrees = up.strip().lower() in LATITUDES
-    if of_degrees and shapes.crs is not None and not in_degrees(shapes.crs):
+    if up.strip().lower() in LATITUDES and shapes.crs is not None and not in_degrees(shapes.crs):
         raise InputError(
             f"The model is of {across} and {up}, in degrees, and areas are in the reference system "
             f"{shapes.crs.to_string()}: give them by .to_crs('EPSG:4326')."
@@ -104,15 +103,14 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     table = geopandas.GeoDataFrame(geometry=shapes) if areas.ndim == 1 else areas
     if taken := sorted({"mean", "std"} & set(table.columns)):
         raise InputError(f"areas have a column {taken[0]!r}, which the prediction would replace: rename it.")
-    averages = []
-    for place, shape in enumerate(shapes):
-        points = lattice(shape, n_points)
+
+    def points_within(place: int) -> pandas.DataFrame:
+        points = lattice(shapes.iloc[place], n_points)
         rows = {across: points[:, 0], up: points[:, 1]}
         rows |= {name: areas[name].iloc[np.full(len(points), place)].array for name in others}
-        weights = np.cos(np.radians(points[:, 1])) if of_degrees else np.ones(len(points))
-        averages.append(average(model, pandas.DataFrame({name: rows[name] for name in names}), weights / weights.sum()))
-    mean, std = np.array(averages).reshape(-1, 2).T
-    return table.assign(mean=mean, std=std)
+        return pandas.DataFrame({name: rows[name] for name in names})
+
+    return table.assign(**averages(model, map(points_within, range(len(shapes))), (up,)))
 
 
 def lattice(area: Any, n_points: int) -> Floats:

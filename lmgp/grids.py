@@ -22,6 +22,7 @@ from lmgp.utils.dates import EPOCH, days_since, times_after
 from lmgp.utils.parameters import checked_count
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
 
 Axis = float | tuple[float, float, int] | ArrayLike
@@ -320,13 +321,21 @@ def predicted(
     return found if return_std else {name: values for name, values in found.items() if name != "std"}
 
 
-def average(model: Any, rows: Any, weights: Floats) -> tuple[float, float]:
-    """Return the mean and the standard deviation of a weighted sum of the function at rows, shape (k, d)."""
-    end, table = last_step(model, with_names(model, rows))
-    mean, covariance = end.predict(table, return_cov=True)
-    if mean.ndim > 1:
-        raise InputError(f"Averages are of models of one target; got one of {mean.shape[1]}.")
-    return float(weights @ mean), math.sqrt(max(float(weights @ covariance @ weights), 0.0))
+def averages(model: Any, tables: "Iterable[pandas.DataFrame]", places: Sequence[str]) -> dict[str, Floats]:
+    """Average the function over the points of each table, in two columns: `mean` and `std`, shape (m,).
+
+    Meridians converge: where one of the columns is the latitude, points stand for less area towards a pole.
+    """
+    latitude, found = next((name for name in places if name.strip().lower() in LATITUDES), None), []
+    for table in tables:
+        areas = np.ones(len(table)) if latitude is None else np.cos(np.radians(np.asarray(table[latitude])))
+        weights = areas / areas.sum()
+        end, rows = last_step(model, with_names(model, table))
+        mean, covariance = end.predict(rows, return_cov=True)
+        if mean.ndim > 1:
+            raise InputError(f"Averages are of models of one target; got one of {mean.shape[1]}.")
+        found.append((float(weights @ mean), math.sqrt(max(float(weights @ covariance @ weights), 0.0))))
+    return dict(zip(("mean", "std"), np.array(found).reshape(-1, 2).T, strict=True))
 
 
 def with_names(model: Any, rows: Any) -> Any:
@@ -410,16 +419,13 @@ def cell_averages(model: Any, rows: Any, steps: Floats, places: Sequence[int], n
     inside = (np.arange(n) + 0.5) / n - 0.5
     offsets = [steps[j] * of for j, of in zip(places, (np.repeat(inside, n), np.tile(inside, n)), strict=True)]
     table = rows if hasattr(rows, "iloc") else pandas.DataFrame(rows, columns=column_names(model))
-    names, averages = table.columns[list(places)], []
-    for i in range(len(table)):
-        points = table.iloc[np.full(n * n, i)]
-        cell = {name: _within(name, points[name] + offset) for name, offset in zip(names, offsets, strict=True)}
-        # Meridians converge: a cell has less area at its side towards a pole.
-        latitudes = [np.asarray(cell[name]) for name in names if name.strip().lower() in LATITUDES]
-        weights = np.cos(np.radians(latitudes[0])) if latitudes else np.ones(n * n)
-        averages.append(average(model, points.assign(**cell), weights / weights.sum()))
-    mean, std = np.array(averages).T
-    return {"mean": mean, "std": std}
+    names = table.columns[list(places)]
+
+    def points_around(i: int) -> pandas.DataFrame:
+        points, pairs = table.iloc[np.full(n * n, i)], zip(names, offsets, strict=True)
+        return points.assign(**{name: _within(name, points[name] + offset) for name, offset in pairs})
+
+    return averages(model, map(points_around, range(len(table))), names)
 
 
 def _within(name: str, values: Any) -> Any:
