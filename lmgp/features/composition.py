@@ -1,5 +1,6 @@
 """Feature maps made from feature maps: one for each construction of a kernel, and projections to fewer columns."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal
@@ -89,7 +90,7 @@ class ComposedFeatures(FeatureMap):
 
     def work(self, n_inputs: int) -> Work:  # noqa: D102
         sizes = [work_of(getattr(self, name), n_inputs).columns for name in self._part_names]
-        return Work(self._count(*sizes))
+        return Work(self._count(sizes))
 
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
         row = torch.zeros((1, len(names)), dtype=torch.float64)
@@ -100,9 +101,9 @@ class ComposedFeatures(FeatureMap):
             named.append(names_of(part, names, count))
         return self._join(*named)
 
-    def _count(self, *sizes: int) -> int:
+    def _count(self, sizes: list[int]) -> int:
         """Return the number of columns for the numbers of those of the parts."""
-        return sizes[0]
+        return math.prod(sizes)
 
     def _join(self, *names: list[str]) -> list[str]:
         """Return the names of the columns for those of the parts."""
@@ -135,7 +136,7 @@ class SumFeatures(ComposedFeatures):
         size = mapped(self.left_, X[:1]).shape[1]
         return left_out(self.left_, X, features[:, :size]) + left_out(self.right_, X, features[:, size:])
 
-    def _count(self, *sizes: int) -> int:
+    def _count(self, sizes: list[int]) -> int:
         return sum(sizes)
 
     def _join(self, *names: list[str]) -> list[str]:
@@ -171,10 +172,6 @@ class ProductFeatures(ComposedFeatures):
         missing_left, missing_right = left_out(self.left_, X, left), left_out(self.right_, X, right)
         whole_left = left.square().sum(dim=1) + missing_left
         return whole_left * missing_right + missing_left * right.square().sum(dim=1)
-
-    def _count(self, *sizes: int) -> int:
-        left, right = sizes
-        return left * right
 
     def _join(self, *names: list[str]) -> list[str]:
         left, right = names
