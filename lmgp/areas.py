@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmgp.columns.table import columns_of
+from lmgp.columns.table import column_names, columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.grids import averages, check_model, column_names, of_map
+from lmgp.grids import averages, check_model, of_map
 from lmgp.io.geometry import check_installed, has_geometry, in_degrees, refuse_other_system
 from lmgp.kernels.sphere import LATITUDES
 from lmgp.utils.parameters import checked_count

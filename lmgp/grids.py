@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.columns.dates import Dates
-from lmgp.columns.table import columns_of
+from lmgp.columns.table import column_names, columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError, nearest_names
 from lmgp.io.geometry import check_installed
@@ -227,12 +227,6 @@ def check_model(model: Any) -> None:
     if not hasattr(model, "fit"):
         raise InputError(f"A fitted model comes first; got a {type(model).__name__}.")
     check_is_fitted(model)
-
-
-def column_names(model: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a fitted model: x0, x1, ... where it knows none."""
-    known = getattr(model, "feature_names_in_", None)
-    return tuple(f"x{j}" for j in range(model.n_features_in_)) if known is None else tuple(map(str, known))
 
 
 def checked_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, NDArray[Any]]:

@@ -195,8 +195,8 @@ def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str, po
     """Write rows with their predictions as points of geopandas, those of a table if given; return their number."""
     import pandas as pd
 
-    from lmgp.columns.table import columns_of
-    from lmgp.grids import column_names, of_map
+    from lmgp.columns.table import column_names, columns_of
+    from lmgp.grids import of_map
     from lmgp.io.geometry import with_geometry, write_features
     from lmgp.kernels.sphere import LATITUDES
 
@@ -261,7 +261,8 @@ def _parts_of_table(model: Any, arguments: argparse.Namespace, whole: bool) -> "
     import numpy as np
     import pandas as pd
 
-    from lmgp.grids import column_names, refuse_taken_names
+    from lmgp.columns.table import column_names
+    from lmgp.grids import refuse_taken_names
 
     X, _, complete = read_for_model(model, arguments)
     columns = dict(pd.DataFrame(X, columns=column_names(model)).infer_objects()) if whole else {}
@@ -274,7 +275,8 @@ def _parts_of_table(model: Any, arguments: argparse.Namespace, whole: bool) -> "
 
 def _parts_of_grid(model: Any, arguments: argparse.Namespace) -> "Iterator[dict[str, Floats]]":
     """Predict a grid, part by part: the columns of the model, then the predictions."""
-    from lmgp.grids import checked_axes, column_names, grid_rows
+    from lmgp.columns.table import column_names
+    from lmgp.grids import checked_axes, grid_rows
 
     names = column_names(model)
     for X in grid_rows(checked_axes(_axes(arguments.grid), names), names):

@@ -383,6 +383,12 @@ class Columns:
         return "\n".join(f"{name:{width}}  {one.told}" for name, one in zip(names, self.kinds, strict=True))
 
 
+def column_names(model: Any) -> list[str]:
+    """Return the names of the columns of X of a fitted model: x0, x1, ... where it knows none."""
+    known = getattr(model, "feature_names_in_", None)
+    return list(_unnamed(model.n_features_in_)) if known is None else list(map(str, known))
+
+
 def columns_of(model: Any) -> Columns | None:
     """Return what columns became in a fitted search, pipeline, model of several targets or of a transformed one."""
     end = end_of(model)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.columns.table import Columns
+from lmgp.columns.table import Columns, column_names
 from lmgp.data import Floats
 from lmgp.distributions.noise import ObservationNoise
 from lmgp.errors import InputError
@@ -200,12 +200,6 @@ def _ranked(names: Sequence[str], values: Floats, errors: Floats) -> str:
     """List columns with their importance, the largest first."""
     order: NDArray[np.intp] = np.argsort(-values, kind="stable")
     return listed([f"{names[j]} {values[j]:.2g} ± {errors[j]:.1g}" for j in order])
-
-
-def column_names(model: Any) -> list[str]:
-    """Return the names of the columns of X."""
-    known = getattr(model, "feature_names_in_", None)
-    return [f"x{j}" for j in range(model.n_features_in_)] if known is None else list(map(str, known))
 
 
 def listed(parts: Sequence[str]) -> str:
