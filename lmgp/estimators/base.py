@@ -957,14 +957,15 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         result = [means]
         if return_cov:
             effects = self._effects(fit, inputs)
-            covariance = posterior.covariance(self._coordinates(inputs)) + effects @ effects.T
-            covariance = covariance[..., None] * np.square(fit.scales)
+            covariance = posterior.covariance(self._coordinates(inputs))
+            covariance = (covariance + effects @ effects.T if effects.size else covariance)[..., None]
+            covariance = covariance * np.square(fit.scales)
             deviations = np.sqrt(np.einsum("iij->ij", covariance))
             if include_noise:
                 normal = np.sqrt(np.square(deviations) + self.noise_variances_)
                 deviations = self._deviations(inputs, means, deviations)
-                shares = deviations / normal  # correlations are those of the process with normal noise
-                covariance *= shares[:, None] * shares
+                if fit.noises:  # correlations are those of the process with normal noise
+                    covariance *= (deviations / normal)[:, None] * (deviations / normal)
                 covariance[np.diag_indices(len(inputs))] = np.square(deviations)
             result += [deviations, covariance] if return_std else [covariance]
         elif variances is not None:

@@ -161,8 +161,8 @@ class AdditiveGaussianProcess(GaussianProcess):
         for (j, *_), one, _ in self._table.parts:
             if isinstance(one, Categories) and np.any(new := one.places(inputs[:, j]) < 0):
                 raise InputError(
-                    f"{self._table.names[j]!r} has a category in row {np.argmax(new)} that no row of fit had: beside "
-                    "such rows, all unknown categories would be the same one. Fit again to all rows."
+                    f"{self._table.names[j]!r} has a category, or lacks one, in row {np.argmax(new)} as no row of fit: "
+                    "beside such rows, all unknown categories would be the same one. Fit again to all rows."
                 )
         return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
 

@@ -46,7 +46,7 @@ MOST_LEARNED = 2**20
 # copies.
 COLLAPSED_NOISE, COLLAPSE = 1e-4, 10.0
 
-# So often it is remembered what was learned: a grid search over sizes or thresholds learns once a fold.
+# How many results of learning are remembered: a grid search over sizes or thresholds learns once a fold.
 MOST_REMEMBERED = 16
 
 # Of the parameters that `learn` and the models share.

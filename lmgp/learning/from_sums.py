@@ -98,9 +98,10 @@ def learn_from_sums(
     check_memory(
         32.0 * n_modes**2, f"The matrices of {n_modes:,} modes", "Fit with a larger tolerance.", max_memory_gib
     )
-    if EPSILON * targets.peaks.max() > MOST_ROUNDING * targets.n * noise.variance:
+    are_gone = np.any(raw.targets.peaks > 2.0 * raw.targets.products.diagonal())
+    if are_gone and EPSILON * targets.peaks.max() > MOST_ROUNDING * targets.n * noise.variance:
         raise InputError(
-            "Rows of so large a y are or were in these sums that their rounding hides a noise variance of "
+            "Rows of so large a y were in these sums that their rounding hides a noise variance of "
             f"{noise.variance:.3g}: nothing can be learned. Fit again to the rows that are left."
         )
     if variance * statistics.precision <= CONSTANT * float(raw.targets.products.trace()):

@@ -184,19 +184,22 @@ class Search:
 
 
 def stretched(objective: ExactObjective, start: Floats) -> Floats:
-    """Make the lengthscale of one of few columns after another longer or shorter, as long as that is far likelier."""
+    """Make lengthscales of few columns longer or shorter, all that are far likelier so or the likeliest, repeatedly."""
     scales, _, columns = objective.space.lengthscales
-    if not objective.space.form.named or not 1 < len(np.unique(columns)) <= NUMBERS[-1]:
+    own = np.unique(columns)
+    if not objective.space.form.named or not 1 < len(own) <= NUMBERS[-1]:
         return start
+    moves = np.zeros((2 * len(own), len(start)))
+    for move, (column, by) in zip(moves, product(own, (-STRETCH, STRETCH)), strict=True):
+        move[scales[columns == column]] = by
+    value = objective.value(start)
     while True:
-        moves = np.zeros((2 * len(np.unique(columns)), len(start)))
-        for k, (column, by) in enumerate(product(np.unique(columns), (-STRETCH, STRETCH))):
-            moves[k, scales[columns == column]] = by
-        values = parallel_map(objective.value, [start, *(start + moves)])
-        best = int(np.argmax(values))
-        if not values[best] > values[0] + STRONG_EVIDENCE:
+        gains = np.array(parallel_map(objective.value, list(start + moves))) - value
+        if not gains.max() > STRONG_EVIDENCE:
             return start
-        start = start + moves[best - 1]
+        ends = [start + moves[np.argmax(gains)], start + moves[gains > STRONG_EVIDENCE].sum(axis=0)]
+        values = parallel_map(objective.value, ends)
+        start, value = ends[int(np.argmax(values))], max(values)
 
 
 def with_periods(starts: Iterable[Floats], space: Space, rows: Rows) -> Iterator[Floats]:

@@ -295,9 +295,9 @@ class ExactLikelihood:
 
     @staticmethod
     def n_bytes(n: int, kernel: Kernel) -> int:
-        """Return the memory that a call takes, in bytes: 4 matrices for the density, 5 for each part of the kernel."""
+        """Return the memory that a call takes, in bytes: 6 matrices for the density, 5 for each part of the kernel."""
         n_parts = sum(one.name.endswith("variance") for one in kernel.parameters)
-        return 8 * n * n * (4 + 5 * max(1, n_parts))
+        return 8 * n * n * (6 + 5 * max(1, n_parts))
 
 
 def _factorised(covariance: Tensor, noise: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -105,7 +105,11 @@ KINDS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], dict[str, Any]], C
         lambda value: {"state": value.bit_generator.state, "seeds": _seeds(value.bit_generator)},
         _generator,
     ),
-    "index": (_is_of("pandas", "Index"), lambda value: {"items": value.tolist()}, lambda items: items),  # of columns
+    "index": (
+        lambda value: "pandas" in sys.modules and isinstance(value, sys.modules["pandas"].Index),
+        lambda value: {"items": value.tolist()},
+        lambda items: items,
+    ),
     "slice": (
         lambda value: type(value) is slice,
         lambda value: {"start": value.start, "stop": value.stop, "step": value.step},

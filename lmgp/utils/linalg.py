@@ -56,8 +56,8 @@ def cholesky(
         raise NumericalError("The matrix to factorise is not finite; check the inputs and the hyperparameters.")
     if precision == "float32":
         raise NumericalError(
-            "The noise variance is too small for features in single precision: the matrix is not positive definite. "
-            "Take feature_dtype='float64', or a larger noise variance."
+            f"The noise variance {noise_variance:.3g} is too small for features in single precision: the matrix is not "
+            "positive definite. Take feature_dtype='float64', or give a larger noise_variance."
         )
     diagonal = matrix.diagonal().mean()
     for exponent in EXPONENTS:

@@ -222,6 +222,13 @@ class TestOutgrown:
         ]
         assert noises == pytest.approx([clone(model).fit(X, y, w).relearn().noise_variance_] * 2, rel=1e-5)
 
+    def test_large_targets_that_are_all_there_are_learned_from(self) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.uniform(0.0, 30.0, (1000, 1))
+        y = 2e5 + 1e5 * (np.sin(X[:, 0]) + 0.3 * rng.normal(size=1000))
+        model = SpectralGPRegressor(1e-4, room=1.5, kernel=GaussianKernel(1.0), noise_variance=1e-6).fit([(X, y)])
+        assert model.relearn().noise_variance_ == pytest.approx(9e8, rel=0.15)
+
     def test_the_rounding_of_rows_that_are_gone_is_not_learned(self) -> None:
         rng = np.random.default_rng(0)
         X = rng.uniform(0.0, 12.0, (200, 1))

@@ -468,6 +468,22 @@ def test_a_short_lengthscale_is_found_between_long_ones() -> None:
     assert found.space.noise_variance(found.free) < 0.05
 
 
+def test_columns_of_no_effect_are_stretched_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, calls = np.random.default_rng(0), list[Floats]()
+    X = rng.normal(size=(200, 20))
+    trying, form = (
+        search(X, np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=200), exact=True),
+        form_of("gaussian", True, 20),
+    )
+    objective = trying._objective(trying.rows, Space(form, trying.units))
+    plain = objective.value
+    monkeypatch.setattr(objective, "value", lambda free: (calls.append(free), plain(free))[1])
+    end = searching.stretched(objective, list(trying._starts(objective.space))[6])
+    lengthscales = objective.space.kernel(end).lengthscale
+    assert lengthscales[0] < lengthscales[1:].min()
+    assert len(calls) < 200  # 40 moves a round
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_given_noise_stays_to_the_last_bit(exact: bool, draw_from: Draw) -> None:
     found = search(*draw_from(SMOOTH, 100), exact=exact, noise=0.3).optimum(form_of("matern12+gaussian", False, 2))

@@ -260,5 +260,7 @@ def test_columns_that_a_data_frame_lists_are_a_list(tmp_path: Path) -> None:
     model.save(tmp_path / "model.lmgp")
     loaded = lmgp.load(tmp_path / "model.lmgp")
     assert loaded.trend == ["x0"]
+    ExactGPRegressor(**MATERN, trend=pd.DataFrame(X).columns[:1]).fit(X, y).save(tmp_path / "range.lmgp")
+    assert lmgp.load(tmp_path / "range.lmgp").trend == [0]
     rows = pd.DataFrame(new).add_prefix("x")
     np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
