@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -37,7 +38,7 @@ from lmgp.utils.lazy import Tensor
 UNSAID_COLUMNS = 512
 
 # What may leave out a part of the variance.
-PARTIAL = (FeatureMap, Pipeline, FeatureUnion, Nystroem)
+PARTIAL = (FeatureMap, Pipeline, FeatureUnion, ColumnTransformer, Nystroem)
 
 
 class TransformerFeatures(KernelMap):
@@ -116,7 +117,7 @@ def mapped(transformer: Any, X: Tensor) -> Tensor:
     if isinstance(transformer, FeatureMap):
         columns = transformer.evaluate(X).numpy()
     else:
-        columns = transformer.transform(X.numpy())
+        columns = transformer.transform(_as_fitted(transformer, X.numpy()))
         columns = np.asarray(columns.toarray() if issparse(columns) else columns, dtype=np.float64)
     if columns.ndim != 2 or len(columns) != len(X) or columns.shape[1] == 0:
         raise InputError(
@@ -134,18 +135,44 @@ def left_out(transformer: Any, X: Tensor, columns: Tensor) -> Tensor:
     match transformer:
         case FeatureMap():
             missing = transformer.missing_variance(X, columns)
-        case Pipeline() if isinstance(transformer[-1], PARTIAL):
-            before = Pipeline([*transformer.steps[:-1], ("rows", FunctionTransformer())])
-            missing = left_out(transformer[-1], mapped(before, X), columns)
-        case FeatureUnion():
-            weights = transformer.transformer_weights or {}
-            parts = [(weights.get(name, 1.0), one) for name, one in transformer.transformer_list]
-            parts = [(weight, one) for weight, one in parts if isinstance(one, PARTIAL)]
-            missing = sum((weight**2 * left_out(one, X, mapped(one, X)) for weight, one in parts), start=none)
+        case Pipeline():
+            steps = [step for step in transformer.steps if step[1] not in (None, "passthrough")]
+            if steps and isinstance(steps[-1][1], PARTIAL):
+                before = Pipeline([*steps[:-1], ("rows", FunctionTransformer())])
+                missing = left_out(steps[-1][1], mapped(before, X), columns)
+        case FeatureUnion() | ColumnTransformer():
+            missing, weights = none, transformer.transformer_weights or {}
+            for name, one, rows, own in _side_by_side(transformer, X, columns):
+                weight = 1.0 if weights.get(name) is None else weights[name]
+                missing = missing + weight**2 * left_out(one, rows, own / (weight or 1.0))
         case Nystroem(kernel="rbf" | "laplacian"):
             # Rounding alone can make the difference negative, at the landmarks.
             missing = (1.0 - columns.square().sum(dim=1)).clamp(min=0.0)
     return none if missing is None else missing
+
+
+def _as_fitted(transformer: Any, X: Floats) -> Any:
+    """Return the rows as a table if the transformer was fitted to one."""
+    names = getattr(transformer, "feature_names_in_", None)
+    if names is None:
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=names)
+
+
+def _side_by_side(union: Any, X: Tensor, columns: Tensor) -> Iterator[tuple[str, Any, Tensor, Tensor]]:
+    """Yield the names of the parts of a fitted union, the parts, the rows that each sees, and the columns it made."""
+    if isinstance(union, ColumnTransformer):
+        for name, part, _ in union.transformers_:
+            seen = union._transformer_to_input_indices[name]
+            if isinstance(part, PARTIAL) and len(seen):
+                yield name, part, X[:, seen], columns[:, union.output_indices_[name]]
+        return
+    parts = [(name, part) for name, part in union.transformer_list if part != "drop"]
+    blocks = columns.split([mapped(part, X[:1]).shape[1] for _, part in parts], dim=1)
+    for (name, part), block in zip(parts, blocks, strict=True):
+        yield name, part, X, block
 
 
 def make_feature_map(features: Any, kernel: Any, rng: np.random.Generator) -> KernelMap:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.kernel_approximation import AdditiveChi2Sampler, Nystroem, RBFSampler
 from sklearn.linear_model import Ridge
@@ -160,6 +161,16 @@ COMPOSED = {
     "pipeline": (behind(nystroem() + nystroem(1)), 2.0),
     "pipeline of one step": (make_pipeline(nystroem()), 1.0),
     "pipeline of a union": (behind(FeatureUnion([("one", nystroem()), ("other", behind(nystroem()))])), 2.0),
+    "pipeline with nothing last": (make_pipeline(nystroem(), "passthrough", None), 1.0),
+    "union with no weight": (FeatureUnion([("one", nystroem())], transformer_weights={"one": None}), 1.0),
+    "columns": (
+        ColumnTransformer(
+            [("one", nystroem(), [0]), ("no", "drop", [1]), ("none", nystroem(), []), ("some", nystroem(1), slice(1))],
+            remainder=nystroem(2),
+            transformer_weights={"one": 2.0, "some": None},
+        ),
+        5.0,
+    ),
     "union": (
         FeatureUnion(
             [("one", nystroem()), ("no", "drop"), ("other", RandomFourierFeatures(8, random_state=1))],
@@ -178,6 +189,23 @@ def test_a_composed_map_misses_what_its_parts_leave_out(features: Any, prior: fl
     columns = made.evaluate(torch.from_numpy(X))
     missing, kept = made.missing_variance(torch.from_numpy(X), columns), columns.square().sum(dim=1).numpy()
     np.testing.assert_allclose(kept + (0.0 if missing is None else missing.numpy()), prior * VARIANCE)
+
+
+def test_a_part_that_was_fitted_to_a_table_is_given_one() -> None:
+    X, y = data()
+    union = FeatureUnion([("one", make_pipeline(FunctionTransformer(lambda table: table[["x0"]]), nystroem()))])
+    model = regressor(make_pipeline(StandardScaler(), union).set_output(transform="pandas"))
+    assert model.fit(X, y).predict([[50.0, -50.0]], return_std=True)[1] == pytest.approx(VARIANCE**0.5)
+
+
+def test_a_union_maps_its_parts_once(monkeypatch: Any) -> None:
+    X, y = data()
+    model = regressor(FeatureUnion([("one", nystroem()), ("other", RandomFourierFeatures(8))])).fit(X, y)
+    sizes: list[int] = []
+    evaluate = NystroemFeatures.evaluate
+    monkeypatch.setattr(NystroemFeatures, "evaluate", lambda self, X: sizes.append(len(X)) or evaluate(self, X))
+    model.predict(X, return_std=True)
+    assert sizes.count(len(X)) == 1
 
 
 def test_a_projected_map_misses_what_the_larger_one_leaves_out() -> None:
