@@ -18,7 +18,7 @@ from lmgp.io.geometry import check_installed
 from lmgp.kernels.sphere import LATITUDES, LONGITUDES
 from lmgp.metrics.scorers import last_step, predicted_distribution
 from lmgp.saving.output import PathLike, whole_file
-from lmgp.utils.dates import EPOCH, days_since, times_after
+from lmgp.utils.dates import EPOCH, days_since, times_after, times_of
 from lmgp.utils.parameters import checked_count
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def predict_grid(
     """
     check_model(model)
     check_installed("xarray", "grids")
+    import pandas
     import xarray
 
     checked_count(average_over, "average_over is a positive number of points")
@@ -147,14 +148,16 @@ def predict_grid(
     values |= {name: dates for name in of_dates if (dates := _dates(values[name])) is not None}  # which may be text
     order = (*(name for name in values if name not in (across, up)), up, across)
     grid = {name: np.sort(values[name])[:: -1 if name == up else 1] for name in order}
+    of_dates = {name for name in of_dates if grid[name].dtype.kind == "M"}
+    of_rows = grid | {name: pandas.DatetimeIndex(grid[name], tz="UTC") for name in of_dates}
     if average_over == 1:
-        parts = [predicted(model, rows, return_std, include_noise, level, method) for rows in grid_rows(grid, names)]
+        parts = [predicted(model, rows, return_std, include_noise, level, method) for rows in grid_rows(of_rows, names)]
     else:
         if include_noise or level is not None:
             raise InputError("average_over is of the function: leave out include_noise and level.")
         steps = np.array([_step(name, grid[name]) if name in (across, up) else 0.0 for name in names])
         places = [names.index(name) for name in (across, up)]
-        parts = [cell_averages(model, rows, steps, places, average_over) for rows in grid_rows(grid, names)]
+        parts = [cell_averages(model, rows, steps, places, average_over) for rows in grid_rows(of_rows, names)]
     shape, dimensions = tuple(map(len, grid.values())), order
     coordinates: dict[str, Any] = {
         name: (name, points, _attributes(name), DAYS if points.dtype.kind == "M" else {})
@@ -397,11 +400,13 @@ def _values(name: str, axis: Any) -> NDArray[Any]:
 
 
 def _dates(values: Any) -> NDArray[Any] | None:
-    """Return dates in microseconds; None where one is none."""
+    """Return dates in microseconds, those of a zone in UTC; None where one is none."""
     if any(isinstance(value, Real | np.bool_) for value in values):
         return None
+    import pandas
+
     try:
-        return np.array(values, dtype="datetime64[us]")
+        return times_of(pandas.Series(list(values), dtype=object))
     except (TypeError, ValueError):
         return None
 

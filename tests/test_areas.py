@@ -76,12 +76,15 @@ def test_heights_of_points_are_left_out_with_a_warning() -> None:
     flat, y = wells(METRES)
     frame = flat.set_geometry(geopandas.points_from_xy(flat.geometry.x, flat.geometry.y, flat["depth"], crs=METRES))
     model = GPRegressor(kernel=GaussianKernel([8e4, 8e4, 5.0]), **GIVEN)
-    with pytest.warns(ColumnWarning, match=r"The points have heights, which are left out: .*\.assign\(height="):
-        model.fit(frame, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        cured = frame[["geometry"]].set_geometry(frame.geometry.force_2d()).assign(height=frame.geometry.z)
-        np.testing.assert_array_equal(model.fit(cured, y).predict(cured), model.fit(flat, y).predict(flat))
+    for points in (frame[["geometry"]], frame.geometry, frame.geometry.rename("where")):
+        with pytest.warns(
+            ColumnWarning, match=r"The points have heights, which are left out: .*\.assign\(height="
+        ) as told:
+            GPRegressor(kernel=GaussianKernel([8e4, 8e4]), **GIVEN).fit(points, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            cured = eval(str(told[0].message).partition("as a column, ")[2].rstrip("."), {"X": points})
+            np.testing.assert_array_equal(model.fit(cured, y).predict(cured), model.fit(flat, y).predict(flat))
 
 
 def test_degrees_are_those_of_a_reference_system() -> None:

@@ -207,6 +207,25 @@ def test_dates_are_an_axis_of_days(tmp_path: Path) -> None:
     assert np.abs(read - parts["day"].values).max() <= np.timedelta64(1, "us")
 
 
+@pytest.mark.parametrize("average_over", [1, 2])
+@pytest.mark.filterwarnings("error")
+def test_dates_of_a_grid_are_in_utc(average_over: int) -> None:
+    times = pd.date_range("2020-01-05", periods=30, tz="Europe/Berlin")
+    X = pd.DataFrame({"a": np.tile([0.0, 1.0, 2.0], 10), "b": np.linspace(0.0, 2.0, 30), "when": times})
+    model = GPRegressor(**GIVEN, noise="normal").fit(X, np.sin(np.arange(30.0)))
+    axes: dict[str, Any] = {"a": [0.0, 1.0], "b": [0.0, 1.0]}
+    grids = [
+        predict_grid(model, axes | {"when": when}, average_over=average_over)
+        for when in (times[3:5], ("2020-01-08T00+01:00", "2020-01-09T00+01:00", 2), ["2020-01-07T23", "2020-01-08T23"])
+    ]
+    assert grids[0]["when"].values.tolist() == times[3:5].tz_convert(None).values.tolist()
+    for grid in grids[1:]:
+        xarray.testing.assert_allclose(grid, grids[0])
+    if average_over == 1:
+        rows = pd.DataFrame({"a": [0.0, 1.0], "b": 1.0, "when": times[3]})
+        np.testing.assert_allclose(grids[0]["mean"][0].sel(b=1.0), model.predict(rows))
+
+
 def test_categories_are_an_axis(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.uniform(size=60), "y": rng.uniform(size=60), "town": rng.choice(["Ulm", "Bonn"], 60)})

@@ -41,8 +41,8 @@ class Dates(Column):
     are_numbers : bool
         Whether training rows had days since 1970-01-01, so that other rows may have, too.
     zoned : bool or None
-        Whether training rows had times in a zone; None of UTC, as which times without a zone are read, of numbers, and
-        in files of earlier versions.
+        Whether training rows had times in a zone. None where they were in UTC, in which times without a zone are read;
+        where they were numbers; and in files of earlier versions.
     """
 
     kind: ClassVar = "dates"
@@ -86,7 +86,8 @@ class Dates(Column):
             got = "a zone, and are converted to UTC; the training rows had none"
         if got:
             warn(
-                f"The times of {which} have {got}. Make them alike, .dt.tz_localize(...) or .dt.tz_localize(None).",
+                f"The times of {which} have {got}. Make them alike: pd.to_datetime(...).dt.tz_localize(...), or "
+                ".dt.tz_localize(None).",
                 ColumnWarning,
             )
         return days_since(np.datetime64(self.first), times)
@@ -146,7 +147,8 @@ def _times(column: "pandas.Series", which: str, numbers_allowed: bool) -> NDArra
         return times_after(EPOCH, days)
     if isinstance(column.dtype, pandas.PeriodDtype):
         column = column.dt.to_timestamp()
-    texts = dict.fromkeys(field for field in column.to_numpy() if isinstance(field, str))
+    fields = [] if column.dtype.kind == "M" else column.to_numpy()
+    texts = dict.fromkeys(field for field in fields if isinstance(field, str))
     if wrong := next((text for text in texts if not reads_as_date(text)), None):
         raise InputError(
             f"{whose} {wrong!r}. Write them as 2020-01-31, or as 2020-01-31T12:00. If the column has categories, say "
@@ -173,15 +175,17 @@ def _refuse_years(column: "pandas.Series", which: str) -> None:
 
 def _zones(column: "pandas.Series", which: str) -> set[str]:
     """Return the zones of times, "None" where they have none; numbers are without. Refuse a column of both."""
-    import pandas
-
     if column.dtype.kind in COUNTS:
         return set()
-    if column.dtype.kind == "M":
-        zones = {str(column.dt.tz)}
-    else:
-        fields = (pandas.Timestamp(one.strip()) if isinstance(one, str) else one for one in column.unique())
-        zones = {str(getattr(field, "tzinfo", None)) for field in fields}
+    zones = {str(column.dt.tz)} if column.dtype.kind == "M" else set(map(_zone, column.to_numpy()))
     if "None" in zones and len(zones) > 1:
         raise InputError(f"Some times of {which} have a zone, and others none: write all with one, or all without.")
     return zones
+
+
+def _zone(time: Any) -> str:
+    """Return the zone of a time, or of a text that reads as one."""
+    if not isinstance(time, str):
+        return str(getattr(time, "tzinfo", None))
+    zone = time.strip()[len("2020-01-31") :].lstrip("T 0123456789:.")  # after the time of the day
+    return (zone if zone.strip("Z+-0:") else "UTC") if zone else "None"

@@ -121,9 +121,10 @@ class Columns:
                 ColumnWarning,
             )
         if table is not X and X.geometry.has_z.any():
+            points = "X" if X.ndim == 2 else "X.to_frame('geometry')"
             warn(
                 "The points have heights, which are left out: give them as a column, "
-                "X.set_geometry(X.geometry.force_2d()).assign(height=X.geometry.z).",
+                f"{points}.set_geometry(X.geometry.force_2d()).assign(height=X.geometry.z).",
                 ColumnWarning,
             )
         if found.is_plain and not given and table is X:

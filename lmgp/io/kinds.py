@@ -26,8 +26,8 @@ class Kinds:
     filled : collection of str or None
         Columns that may lack values; None means all but those that must be numbers.
     levels : dict of str to dict of str to int
-        Gets the columns of text, with the number by which each text is read. What it has before is no missing value:
-        "none" may be a category.
+        Gets the columns of text, with the number by which each text is read. A text that it has from the
+        start is never a missing value: "none" may be a category.
     crs : pyproj.CRS or None
         Gets the reference system of points.
     """

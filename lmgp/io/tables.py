@@ -535,7 +535,7 @@ def _kind(field: Any, decimal: str) -> str | None:
     number = _number(str(field), decimal)
     if number is not None:
         return None if math.isnan(number) else "numbers"
-    if reads_as_number(SIGNS.sub("", str(field))) or LOCAL_DATE.fullmatch(str(field).strip()):
+    if reads_as_number(SIGNS.sub("", str(field))) or LOCAL_DATE.fullmatch(str(field)):
         return "marked"  # with the other decimal mark, marks between thousands, or a unit; or a date of a country
     return "dates" if reads_as_date(str(field)) else "text"
 
@@ -559,7 +559,7 @@ def _not_numeric(where: str, offending: dict[str, tuple[str, str, str]], decimal
     if decimal == "." and all(WITH_COMMA.fullmatch(field.strip()) for field in fields):
         return DatasetError(f"{where}: not numeric: {got}; if these are decimal commas, say so (--decimal ,).")
     dates = "dates as the days since the first one, " if any(map(reads_as_date, fields)) else ""
-    if any(LOCAL_DATE.fullmatch(field.strip()) for field in fields):
+    if any(map(LOCAL_DATE.fullmatch, fields)):
         dates = "dates as 2020-01-31, "
     return DatasetError(
         f"{where}: not numeric: {got}; encode them as numbers, {dates}say that they are categories (--category of lmgp "

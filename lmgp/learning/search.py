@@ -24,8 +24,9 @@ from lmgp.utils.progress import tried_kernel
 # for all columns and parts, in √d standard deviations, and a noise variance, in variances of y.
 FIRST_ROWS = 500
 LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
-# Then each column's lengthscale may be as much longer or shorter, in logarithms.
-STRETCH = math.log(10.0)
+# Each column's lengthscale may be as much longer or shorter, in logarithms; and from the best points of each noise, and
+# those stretched, as many steps are taken by as many rows before one of them is climbed to its end.
+STRETCH, RACE_STEPS, RACE_ROWS = math.log(10.0), 10, 250
 # The Vecchia likelihood of all rows is climbed from the mean of the ends of climbs by this number of samples of as many
 # rows, each of which is overfitted by itself.
 N_SAMPLES = 4
@@ -125,7 +126,6 @@ class Search:
         most = min(MOST_NEIGHBORS, math.isqrt(MOST_SQUARES // n))
         half, whole = (VecchiaLikelihood(self.rows, n, each, sampling(self.draw)) for each in (most // 2, most))
         if not self.exact:
-            # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
             small = replace(space, least_noise=LEAST_SCALE)
             ends = parallel_map(lambda sample: Climb(self._objective(sample, small), start).go_on().free, samples)
             start = np.mean(ends, axis=0)
@@ -170,7 +170,32 @@ class Search:
         best = starts[int(np.argmax(values))]
         moved = [np.any((start != best)[space.kinds != "noise"]) for start in starts]
         others = [starts[int(np.argmax(np.where(moved, values, -np.inf)))]] if any(moved) else []
-        return [stretched(of_samples[0], best), *others]
+        return [self._raced(space, samples[0], starts, values), *others]
+
+    def _raced(self, space: Space, rows: Rows, starts: Sequence[Floats], values: Floats) -> Floats:
+        """Return the best start, or one of another noise or stretched, if a few steps from there lead far higher.
+
+        How high a point is says little of the summit behind it, and starts of other noise lie on the other side of a
+        valley where a function is rough along some columns and smooth along others.
+        """
+        best, n_columns = starts[int(np.argmax(values))], len(np.unique(space.lengthscales[2]))
+        if not (space.form.named and space.form.kernel.can("metric")) or n_columns > NUMBERS[-1]:
+            return best
+
+        # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
+        space = space if self.exact else replace(space, least_noise=LEAST_SCALE)
+
+        def objective() -> ExactObjective:
+            some = rows.take(np.arange(min(RACE_ROWS, len(rows))))
+            return ExactObjective(some, space, VecchiaLikelihood(some, len(some), SCREENING_NEIGHBORS, sampling()))
+
+        noises = np.array([start[space.kinds == "noise"].sum() for start in starts])
+        of_noises = [starts[int(np.argmax(np.where(noises == noise, values, -np.inf)))] for noise in np.unique(noises)]
+        points = [best, *of_noises, *(stretched(objective(), start) for start in of_noises)]
+        points = [point for i, point in enumerate(points) if not any(np.array_equal(point, one) for one in points[:i])]
+        ends = parallel_map(lambda free: Climb(objective(), free).go_on(RACE_STEPS).at.value, points)
+        last = int(np.argmax(ends))
+        return points[last] if ends[last] > ends[0] + STRONG_EVIDENCE else best
 
     def _starts(self, space: Space) -> Iterator[Floats]:
         """Go through the starting points; a kernel that is given starts from its own lengthscales."""
@@ -184,11 +209,9 @@ class Search:
 
 
 def stretched(objective: ExactObjective, start: Floats) -> Floats:
-    """Make lengthscales of few columns longer or shorter, all that are far likelier so or the likeliest, repeatedly."""
+    """Make lengthscales of columns longer or shorter, all that are far likelier so or the likeliest, repeatedly."""
     scales, _, columns = objective.space.lengthscales
     own = np.unique(columns)
-    if not objective.space.form.named or not 1 < len(own) <= NUMBERS[-1]:
-        return start
     moves = np.zeros((2 * len(own), len(start)))
     for move, (column, by) in zip(moves, product(own, (-STRETCH, STRETCH)), strict=True):
         move[scales[columns == column]] = by

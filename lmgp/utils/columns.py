@@ -31,9 +31,12 @@ TRUTHS = TRUE | {"false", "no", "n", "f"}
 # The form of dates and times in ISO 8601 that pandas reads, too.
 DATE = re.compile(r"[\d-]+([T ]\d\d(:?\d\d(:?\d\d(\.\d+)?)?)?(Z|[-+]\d\d(:?\d\d)?)?)?")
 
-# What numbers are written with that floats are not; and dates in the order of a country.
+# What numbers are written with that floats are not; and dates in the order of a country, alone or before a time. A year
+# has two digits after slashes only: 1.2.34 and 10-12-20 may be codes.
 SIGNS = re.compile("[,%$€£¥]")
-LOCAL_DATE = re.compile(r"\d{1,2}([/.])\d{1,2}\1\d{4}")
+LOCAL_DATE = re.compile(
+    r"\s*(\d{1,2}([-/.])\d{1,2}\2\d{4}|\d{1,2}/\d{1,2}/\d\d|\d{4}([/.])\d{1,2}\3\d{1,2})([ ,T]+\d{1,2}:.*)?\s*"
+)
 
 # The line of code that makes numbers of dates.
 AS_DAYS = "(pd.to_datetime({}, utc=True) - pd.Timestamp('2020-01-01', tz='UTC')) / pd.Timedelta(days=1)"
@@ -95,8 +98,10 @@ def refuse_other_than_numbers(table: Any, name: str) -> None:
     for kind in ("dates", "durations", "complex numbers"):
         if places := [j for j, of in enumerate(kinds) if of == kind]:
             which = _listed([label(table, name, j) for j in places])
-            has = "have" if len(places) > 1 else "has"
-            raise InputError(f"{which} {has} {kind}{_instead(kind, _code(table, name, places[0]))}")
+            has, code = "have" if len(places) > 1 else "has", _code(table, name, places[0])
+            if pandas.api.types.infer_dtype(columns[places[0]]) == "period":
+                code = f"pd.PeriodIndex({code}).to_timestamp()"
+            raise InputError(f"{which} {has} {kind}{_instead(kind, code)}")
     numbers = [_converted(column, table, name, j) for j, column in enumerate(columns)]
     _refuse_not_finite(np.column_stack(numbers) if table.ndim == 2 else numbers[0], table, name)
 
@@ -314,7 +319,8 @@ def _numbers_instead(values: NDArray[Any], name: str, code: str) -> str:
     if words and all(reads_as_number(SIGNS.sub("", word)) for word in words):
         if all(reads_as_number(word.replace(",", "")) for word in words):
             return 'Commas are no part of a number: read the file with pd.read_csv(..., decimal=",") or thousands=",".'
-        return f"Signs are no part of a number: {code}.str.replace('{SIGNS.pattern}', '', regex=True).astype(float)."
+        texts = code if code.startswith("df") else f"pd.Series({code})"
+        return f"Signs are no part of a number: {texts}.str.replace('{SIGNS.pattern}', '', regex=True).astype(float)."
     if name == "y":
         return "This is regression: targets are numbers. For classes use a classifier."
     if words and {word.strip().lower() for word in words} <= TRUTHS:

@@ -29,7 +29,7 @@ def times_of(dates: "pandas.Series") -> NDArray[Any]:
         dates = dates.map(lambda one: one.strip() if isinstance(one, str) else one)
     times = pandas.to_datetime(dates, format="ISO8601", utc=True).dt.tz_localize(None)
     read = times.to_numpy().astype("datetime64[us]")
-    if pandas.Series(read).nunique() < times.nunique():
+    if times.dt.unit == "ns" and pandas.Series(read).nunique() < times.nunique():
         warn("Dates are read to the microsecond, and some become equal: for finer times give numbers.", ColumnWarning)
     return read
 

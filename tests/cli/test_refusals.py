@@ -130,6 +130,7 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     ),
     "percentages": (to_fit("a,y\n10%,2\n3 %,4\n"), "not numeric: 'a' (line 2: '10%'); encode them as numbers"),
     "dates of a country": (to_fit("a,y\n31/01/2020,2\n1/2/2020,4\n"), "encode them as numbers, dates as 2020-01-31, "),
+    "times of a country": (to_fit("a,y\n31-1-2020 9:00,2\n1-2-2020 9:00,4\n"), "numbers, dates as 2020-01-31, "),
     "points among thousands": (to_fit("a;y\n1.000,5;2\n3;4\n", "--sep", ";", "--decimal", ","), "'1.000,5'"),
     "two uses of the comma": (to_fit("a,y\n1,2\n3,4\n", "--decimal", ","), "not what separates columns"),
     "a missing target": (

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, load, plots
 from lmgp.columns.categories import MOST_LEVELS
+from lmgp.columns.dates import Dates
 from lmgp.columns.effects import N_FOLDS, effects
 from lmgp.columns.gaps import Gaps
 from lmgp.columns.table import Columns
@@ -312,6 +313,18 @@ def test_dates_of_every_type_are_those_of_times(kind: str) -> None:
     np.testing.assert_allclose(GPRegressor(**GIVEN).fit(other, y).predict(other), expected)
 
 
+@pytest.mark.parametrize(
+    ("end", "zoned"),
+    [("", False), (" ", False), ("Z", None), ("+00", None), ("-00:00", None), ("+02", True), ("-0530", True)],
+)
+def test_the_zone_of_a_text_is_its_end(end: str, zoned: bool | None) -> None:
+    texts = pd.DataFrame({"when": [f" 2024-06-{day:02}T12:00:00.5{end}" for day in range(1, 31)]})
+    columns = Columns.of(texts)
+    assert columns is not None
+    assert isinstance(columns.kinds[0], Dates)
+    assert columns.kinds[0].zoned is zoned
+
+
 def test_times_with_and_without_a_zone_are_told_apart() -> None:
     local = pd.date_range("2024-06-01", periods=60, freq="h")
     rows = {
@@ -328,8 +341,9 @@ def test_times_with_and_without_a_zone_are_told_apart() -> None:
                 np.testing.assert_allclose(model.predict(new), model.predict(fitted))
                 continue
             told = "no zone, .*; the training rows had one" if of_rows == "none" else "a zone, .* rows had none"
-            with pytest.warns(ColumnWarning, match=f"The times of column 'when' of X have {told}"):
+            with pytest.warns(ColumnWarning, match=f"The times of column 'when' of X have {told}") as warned:
                 model.predict(new)
+            assert "pd.to_datetime(...).dt.tz_localize(...)" in str(warned[0].message)  # which suits text, too
     # Times that are made of numbers, as those of figures, are in UTC.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -518,7 +532,7 @@ def test_parameters_of_columns_are_checked() -> None:
         GPRegressor(trend=["color"], **GIVEN).fit(X, y)
     with pytest.raises(InputError, match="has a part for categories, but no column of X is one"):
         GPRegressor(kernel="matern32+categories").fit(X[["size"]], y)
-    for texts in (["31/01/2020", "1/2/2020"], ["31.1.2020", "1.2.2020"], ["10%", "5 %"], ["$1,000", "$5"]):
+    for texts in (["31/01/2020", "1/2/2020"], ["31.1.2020", "1/2/20 9:00"], ["10%", "5 %"], ["$1,000", "$5"]):
         written = X.assign(color=np.resize(texts, len(X)))
         with pytest.raises(InputError, match=r"Column 'color' of X (has dates; got|is not numeric)"):
             GPRegressor(**GIVEN).fit(written, y)

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from lmgp.errors import ColumnWarning, InputError
-from lmgp.utils.columns import reads_as_date, reads_as_number, refuse_other_than_numbers
+from lmgp.utils.columns import LOCAL_DATE, reads_as_date, reads_as_number, refuse_other_than_numbers
 from lmgp.utils.dates import times_of
 
 DAYS = pd.date_range("2020-01-01", periods=6)
@@ -84,8 +84,13 @@ def test_dates_are_refused_with_code_that_runs(name: str) -> None:
     np.testing.assert_allclose(eval(code, {"df": later, "pd": pd}), [3.25, 4.25, 5.25])
 
 
-def test_periods_are_dates() -> None:
-    assert "'month' of X has dates" in refused(frame(month=pd.period_range("2020-01", periods=6, freq="M")))
+@pytest.mark.parametrize("dtype", ["period[M]", object])
+def test_periods_are_dates(dtype: Any) -> None:
+    df = frame(month=pd.Series(pd.period_range("2020-01", periods=6, freq="M"), dtype=dtype))
+    message = refused(df)
+    assert "'month' of X has dates" in message
+    days = eval(message.partition("all tables, ")[2].rstrip("."), {"df": df, "pd": pd})
+    np.testing.assert_array_equal(days, [0.0, 31.0, 60.0, 91.0, 121.0, 152.0])
 
 
 @pytest.mark.parametrize("dtype", ["datetime64[D]", "datetime64[ns]", object])
@@ -173,6 +178,13 @@ def test_dates_are_those_that_can_be_read() -> None:
         np.testing.assert_array_equal(times_of(pd.Series(dates, dtype=dtype)), np.array(times, "datetime64[us]"))
 
 
+def test_dates_in_the_order_of_a_country_are_told_from_codes() -> None:
+    dates = ["31/01/2020", "1-2-2020", "31.1.2020", "31/01/20", " 31/01/2020 ", "2020/01/31", "2020.01.31"]
+    times = ["31/01/2020 10:00", "1/31/2020 9:30 PM", "31.01.2020, 10:00", "2020/01/31T10:00:00"]
+    codes = ["1.2.34", "10-12-20", "1/2", "31/01-2020", "31/01/202", "2020-1-31", "31/01/2020 late", "192.168.1.10"]
+    assert [text for text in (*dates, *times, *codes) if LOCAL_DATE.fullmatch(text)] == [*dates, *times]
+
+
 def test_dates_that_become_equal_are_warned_of() -> None:
     with pytest.warns(ColumnWarning, match="Dates are read to the microsecond, and some become equal"):
         times_of(pd.Series(pd.date_range("2020-01-01", periods=3, freq="100ns")))
@@ -190,9 +202,11 @@ def test_commas_in_numbers_say_how_to_read_the_file(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("texts", [["$1,500", "$2", "$3", "$4", "$5", "$6"], ["15%", "2%", "3 %", "4%", "5%", "6%"]])
 def test_signs_in_numbers_come_with_code_that_runs(texts: list[str]) -> None:
-    df = frame(price=texts)
-    values = eval(refused(df).partition("part of a number: ")[2].rstrip("."), {"df": df})
-    assert values.tolist() == [1500.0 if "$" in texts[0] else 15.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    df, X = frame(price=texts), np.array(texts, dtype=object)[:, None]
+    for table in (df, X):
+        code = refused(table).partition("part of a number: ")[2].rstrip(".")
+        values = eval(code, {"df": df, "X": X, "pd": pd})
+        assert values.tolist() == [1500.0 if "$" in texts[0] else 15.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
 def test_words_for_true_and_false_come_with_code_that_runs() -> None:
