@@ -24,9 +24,10 @@ from lmgp.utils.progress import tried_kernel
 # for all columns and parts, in √d standard deviations, and a noise variance, in variances of y.
 FIRST_ROWS = 500
 LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
-# Each column's lengthscale may be as much longer or shorter, in logarithms; and from the best points of each noise, and
-# those stretched, as many steps are taken by as many rows before one of them is climbed to its end.
-STRETCH, RACE_STEPS, RACE_ROWS = math.log(10.0), 10, 250
+# The best points of each noise, and the same with lengthscales of columns longer or shorter by the first number, in
+# logarithms, are compared after the second number of steps, with the third number of rows. Another one than the best is
+# taken where it ends higher by the fourth number of nats.
+STRETCH, RACE_STEPS, RACE_ROWS, FAR_HIGHER = math.log(10.0), 10, 250, 10.0
 # The Vecchia likelihood of all rows is climbed from the mean of the ends of climbs by this number of samples of as many
 # rows, each of which is overfitted by itself.
 N_SAMPLES = 4
@@ -173,7 +174,7 @@ class Search:
         return [self._raced(space, samples[0], starts, values), *others]
 
     def _raced(self, space: Space, rows: Rows, starts: Sequence[Floats], values: Floats) -> Floats:
-        """Return the best start, or one of another noise or stretched, if a few steps from there lead far higher.
+        """Return the best start; or one of another noise or stretched, if a few steps from there lead far higher.
 
         How high a point is says little of the summit behind it, and starts of other noise lie on the other side of a
         valley where a function is rough along some columns and smooth along others.
@@ -195,7 +196,7 @@ class Search:
         points = [point for i, point in enumerate(points) if not any(np.array_equal(point, one) for one in points[:i])]
         ends = parallel_map(lambda free: Climb(objective(), free).go_on(RACE_STEPS).at.value, points)
         last = int(np.argmax(ends))
-        return points[last] if ends[last] > ends[0] + STRONG_EVIDENCE else best
+        return points[last] if ends[last] > ends[0] + FAR_HIGHER else best
 
     def _starts(self, space: Space) -> Iterator[Floats]:
         """Go through the starting points; a kernel that is given starts from its own lengthscales."""
