@@ -171,9 +171,9 @@ class Search:
         best = starts[int(np.argmax(values))]
         moved = [np.any((start != best)[space.kinds != "noise"]) for start in starts]
         others = [starts[int(np.argmax(np.where(moved, values, -np.inf)))]] if any(moved) else []
-        return [self._raced(space, samples[0], starts, values), *others]
+        return [self._race_winner(space, samples[0], starts, values), *others]
 
-    def _raced(self, space: Space, rows: Rows, starts: Sequence[Floats], values: Floats) -> Floats:
+    def _race_winner(self, space: Space, rows: Rows, starts: Sequence[Floats], values: Floats) -> Floats:
         """Return the best start; or one of another noise or stretched, if a few steps from there lead far higher.
 
         How high a point is says little of the summit behind it, and starts of other noise lie on the other side of a
@@ -185,9 +185,9 @@ class Search:
 
         # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
         space = space if self.exact else replace(space, least_noise=LEAST_SCALE)
+        some = rows.take(np.arange(min(RACE_ROWS, len(rows))))
 
         def objective() -> ExactObjective:
-            some = rows.take(np.arange(min(RACE_ROWS, len(rows))))
             return ExactObjective(some, space, VecchiaLikelihood(some, len(some), SCREENING_NEIGHBORS, sampling()))
 
         noises = np.array([start[space.kinds == "noise"].sum() for start in starts])

@@ -100,8 +100,8 @@ class WeightSums(Sums):
         sums, summary = self.settled, self.settled.summary
         statistics = Statistics(self.source, sums.sums, sums.targets)
         box = None if summary is None else (summary.low, summary.high)
-        of = self.features, self.centre, self.kernel, statistics, combination
-        posterior = WeightPosterior(*of, box=box, precision=self.arithmetic.precision)
+        arguments = self.features, self.centre, self.kernel, statistics, combination
+        posterior = WeightPosterior(*arguments, box=box, precision=self.arithmetic.precision)
         posterior.n_rows = sums.n_rows
         if self.probe is not None:
             rows = self.probe.with_targets(self.probe.Y @ combination)
