@@ -96,13 +96,13 @@ def standardised(y: Floats, mean: Floats, std: Floats) -> Floats:
     """Return (y − mean)/std, and no error smaller than what y is rounded to, shape (n,).
 
     Targets that are whole numbers, or repeat each other, are met exactly by chance: without this, a scale of zero would
-    be likeliest.
+    be likeliest. Where every error is smaller than half a step between targets, none is met by chance.
 
     Parameters
     ----------
     y, mean, std : ndarray of shape (n,)
     """
-    gaps = np.diff(np.unique(y))
-    step = max(gaps.min() if len(gaps) else 0.0, np.spacing(np.abs(y).max()))
-    least = max(float(step) / np.sqrt(12.0), np.finfo(np.float64).tiny)
-    return np.copysign(np.maximum(np.abs(y - mean), least), y - mean) / std
+    gaps, sizes = np.diff(np.unique(y)), np.abs(y - mean)
+    step = gaps.min() if len(gaps) and sizes.max() >= 0.5 * gaps.min() else 0.0
+    least = max(step, np.spacing(np.abs(y).max())) / np.sqrt(12.0)
+    return np.copysign(np.maximum(sizes, max(least, np.finfo(np.float64).tiny)), y - mean) / std

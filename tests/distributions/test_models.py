@@ -55,6 +55,16 @@ def numbers(model: Any) -> Any:
     return np.stack((mean, std, distribution.logpdf(0.5), distribution.ppf(0.1), *conformal))
 
 
+@pytest.mark.parametrize("n", [100, 400])
+@pytest.mark.parametrize("lengthscale", [1.0, 100.0])
+def test_a_mean_of_other_rows_does_not_tell_the_error_of_a_row(n: int, lengthscale: float) -> None:
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(n + 1000, 2)) if lengthscale > 1.0 else rng.uniform(size=(n + 1000, 1)).round()
+    y = rng.normal(size=n + 1000)
+    model = ExactGPRegressor(GaussianKernel(lengthscale), 1.0, noise="auto").fit(columns[:n], y[:n])
+    assert coverage(y[n:], model.predict_distribution(columns[n:]), level=0.95) == pytest.approx(0.95, abs=0.03)
+
+
 @every_noise
 def test_a_file_and_a_pickle_have_it_to_the_last_bit(noise: str, tmp_path: Path) -> None:
     model = fitted(noise)

@@ -188,6 +188,12 @@ def test_targets_that_are_rounded_make_no_spike() -> None:
     assert np.isfinite(ObservationNoise.fitted("auto", exact)[0].student.scale)
 
 
+def test_whole_numbers_that_are_known_have_errors_as_small_as_they_are() -> None:
+    y, errors = np.arange(60.0) % 7, np.random.default_rng(0).normal(0.0, 1e-4, 60)
+    rows = LeftOut(np.zeros((60, 1)), y, y - errors, np.ones(60), np.ones(60, dtype=bool))
+    assert rows.errors == pytest.approx(errors)
+
+
 def test_targets_far_from_zero_have_errors_as_small_as_their_rounding() -> None:
     y = 1e9 + np.random.default_rng(0).normal(0.0, 1e-3, 500)
     std = np.full(500, np.spacing(1e9))
