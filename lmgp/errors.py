@@ -97,7 +97,7 @@ class ScaleWarning(UserWarning):
 
 
 class ColumnWarning(UserWarning):
-    """Values of a column are missing, or tell no rows apart."""
+    """A column was read, or is used by the kernel, otherwise than may be expected; the message says which, and why."""
 
 
 class OutlierWarning(UserWarning):

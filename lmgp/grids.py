@@ -79,9 +79,9 @@ def predict_grid(
         list or an array of values, such as dates or categories. The columns of a model that was fitted to an array are
         x0, x1, ...
     x, y : str, optional
-        The columns that are x and y of the map. If not given, those named lon, longitude or lng, x, easting or east,
-        and lat or latitude, y, northing or north, in any case; of other names the two first columns of the model, x
-        first.
+        The columns that are x and y of the map. If not given, those named lon, longitude, lng, x, easting, eastings,
+        east or e, and lat, latitude, y, northing, northings, north or n, in any case; of other names the two first
+        columns of the model, x first.
     return_std : bool, default=True
         Whether to predict standard deviations as well.
     include_noise : bool, default=False
@@ -247,9 +247,10 @@ def checked_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, ND
     return values
 
 
-def refuse_taken_names(columns: Iterable[str], whose: str = "model") -> None:
-    """Refuse columns beside which predictions of the same name would stand."""
-    if taken := sorted({*TITLES, "target"} & set(columns)):
+def refuse_taken_names(columns: Iterable[str], whose: str = "model", targets: Iterable[str] = ()) -> None:
+    """Refuse columns beside which predictions of the same name, or those of some targets, would stand."""
+    of_targets = {f"{target}_{name}" for target in targets for name in TITLES}
+    if taken := sorted({*TITLES, "target", *of_targets} & set(columns)):
         cure = "Rename it, or write"
         if whose == "model":
             cure = "Fit a model to a table in which it has another name, or predict a table to"

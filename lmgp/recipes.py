@@ -125,6 +125,11 @@ class AdditiveRecipe(Recipe):
         `n_trend` says how many of the last targets are columns of a trend that is to be estimated.
         """
 
+    @abstractmethod
+    def condition(  # noqa: D102
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[Sums, Posterior]: ...
+
     def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> Posterior:  # noqa: D102
         return self.condition(kernel, noise_variance, rows, np.eye(rows.n_targets), rng)[1]
 

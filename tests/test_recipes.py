@@ -345,6 +345,12 @@ def test_a_sample_is_needed_where_the_map_depends_on_the_rows(
     assert recipe.needs_sample(kernel) is needed
 
 
+def test_a_recipe_of_sums_says_how_rows_are_conditioned_on() -> None:
+    unfinished = type("Unfinished", (AdditiveRecipe,), {"sums": lambda self, *given: None})
+    with pytest.raises(TypeError, match="condition"):
+        unfinished()
+
+
 @pytest.mark.parametrize(
     ("recipe", "d", "slack"),
     [

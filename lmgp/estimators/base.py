@@ -60,7 +60,7 @@ from lmgp.posteriors.vecchia import mean_squares
 from lmgp.recipes import Recipe
 from lmgp.selection.record import Selection
 from lmgp.sums.base import Sums
-from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
+from lmgp.utils.columns import STREAMED, dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.utils.parameters import checked_count
 from lmgp.utils.progress import counted, foreseen, shown, stage
@@ -386,8 +386,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         exact one of a random sample of this size where the kernel has no lengthscale.
     noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
         The distribution of new observations around what the process predicts, see `lmgp.distributions`. "student": a
-        Student t; "varying": a t whose scale is a second Gaussian process; "robust": a t in the fit itself, of one
-        target, so that outliers bend the mean and the kernel less; `noise_variance_` is the square of its scale.
+        Student t; "varying": a t whose scale is a second Gaussian process; "robust": these in a fit to weighted
+        rows, of one target, so that outliers bend the mean less; `noise_variance_` is the square of the scale of its t.
         "auto": what predicts rows left out best. With each of these but "normal", kernel and noise variance are learned
         under a t where errors have heavy tails.
     max_memory_gib : float, default=4.0
@@ -591,7 +591,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             of this number. Hyperparameters are learned from all rows before, and the predictions are those of "keep",
             from fewer rows. "drop": of rows with equal X and y one is kept, of weight 1 at most, before anything is
             learned: for copies by accident.
-        center : float, optional
+        center : float or array-like of shape (t,), optional
             A mean of y that is known; the weighted mean of these rows if not given. A trend takes its place.
         verbose : bool or int, default=False
             1: show on standard error how far the fit is, as a bar on a terminal and in a notebook, and elsewhere as a
@@ -640,8 +640,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         check_duplicates(duplicates)
         if isinstance(X, RowSource):
             raise InputError(
-                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit GPRegressor, "
-                "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
+                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit {STREAMED} to "
+                "these, or this to a sample."
             )
         inputs, target = self._read_pair(X, y)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
@@ -925,7 +925,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             In units of y; only with `return_std`.
         cov : ndarray of shape (n, n) or (n, n, t)
             In squared units of y; only with `return_cov`.
-        error : ndarray of shape (n,)
+        error : ndarray of shape (n,) or (n, t)
             The estimated KL(this prediction ‖ the exact GP's), with noise, in nats; only with `return_error`. An
             expectation, best averaged over rows: see the notes of `lmgp.posteriors.weights.expected_divergence`.
 
@@ -1162,7 +1162,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        lower, upper : ndarray of shape (n,)
+        lower, upper : ndarray of shape (n,) or (n, t)
             In units of y.
 
         Raises

@@ -48,9 +48,9 @@ class NearestNeighborsGPRegressor(AdditiveGaussianProcess):
         Where batches of matrices are factorised, as torch names it, such as "cuda". On an accelerator each row is
         predicted from its own `n_neighbors` rows.
     precision : {"float64", "float32"}, default="float64"
-        "float32": on the CPU, systems of 100 rows and more are solved in single precision where the root mean square
-        of what that changes means by is below a thousandth of the noise's standard deviation. All others are solved in
-        double precision.
+        "float32": on the CPU, systems of 100 to 1,024 rows, of kernels with compiled loops, are solved in single
+        precision where the root mean square of what that changes means by is below a thousandth of the noise's standard
+        deviation. All others are solved in double precision.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         What is learned does not depend on it.
 

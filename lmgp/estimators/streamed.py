@@ -80,7 +80,7 @@ class AdditiveGaussianProcess(GaussianProcess):
             new rows only; where it is not given, it is the weighted mean of these.
         duplicates : {"keep", "average", "drop"}, default="keep"
             What becomes of rows with equal X, see `ExactGPRegressor.fit`. Rows in chunks are kept.
-        center : float, optional
+        center : float or array-like of shape (t,), optional
             A mean of y that is known, and stays so with other rows; the weighted mean of the rows if not given. A trend
             takes its place.
         verbose : bool or int, default=False
@@ -217,7 +217,7 @@ class AdditiveGaussianProcess(GaussianProcess):
         ----------
         X : array-like of shape (n, d), a source of chunks, or dask array or data frame
             See `fit`.
-        y : array-like of shape (n,), optional
+        y : array-like of shape (n,) or (n, t), optional
         sample_weight, noise_variances : array-like of shape (n,), optional
         verbose : bool or int, default=False
         client : distributed.Client, optional
@@ -260,7 +260,7 @@ class AdditiveGaussianProcess(GaussianProcess):
         Parameters
         ----------
         X : array-like of shape (n, d), optional
-        y : array-like of shape (n,), optional
+        y : array-like of shape (n,) or (n, t), optional
         sample_weight, noise_variances : array-like of shape (n,), optional
             As when the rows were added.
         keep : int, optional
@@ -310,7 +310,7 @@ class AdditiveGaussianProcess(GaussianProcess):
     ) -> Self:
         """Return a model of other rows, with this model's kernel, noise variance and map: `merge` joins both.
 
-        Parameters and errors are those of `partial_fit`.
+        Parameters and errors are those of `forget`, without `keep`: rows in memory or dask collections, and no chunks.
 
         Returns
         -------

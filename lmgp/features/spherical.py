@@ -89,7 +89,8 @@ class SphericalFourierFeatures(FeatureMap):
     small `a`; ``radial_.loss`` is its size.
 
     This differs from the paper's Algorithm 1 in two ways: pairs of a cosine and a sine replace cosines with a random
-    phase, whose variance is higher; and the columns are scaled by K̂(0), which is not exactly 1.
+    phase, whose variance is higher; and the columns are scaled by K̂(0), which is not exactly 1. A third one,
+    ``orthogonal=True``, is off by default.
 
     References
     ----------

@@ -221,7 +221,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     features : FeatureMap or scikit-learn transformer, optional
         The map of the strategies "approximate"; the others ignore it. Any transformer may serve, on sparse rows too if
         it takes them. A map of this package with ``kernel=None``, alone or inside others, gets this model's kernel; one
-        with a kernel keeps it. ``RandomFourierFeatures()`` if not given, for a Gaussian kernel.
+        with a kernel keeps it. ``RandomFourierFeatures()`` if not given, of a kernel that has frequencies.
     strategy : str, default="approximate_cached"
         One of "features", "features_cached", "kernel", "kernel_cached", "approximate" and "approximate_cached";
         `lmgp.sgd.functions` says what each costs. Up to rounding, the first four end in the same function (the first

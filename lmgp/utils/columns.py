@@ -15,6 +15,12 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError, nearest_names
 
+# The regressors that are fitted to chunks of rows and to dask collections.
+STREAMED = (
+    "GPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor, NearestNeighborsGPRegressor, ResidualGPRegressor or "
+    "SpectralGPRegressor"
+)
+
 NUMBERS = "biuf"
 
 # What columns are that are not numbers, by how pandas names the kind of their values.
@@ -175,8 +181,8 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
     if dask_kind(table) is not None:
         raise InputError(
             f"{expected}; got a dask {type(table).__name__}. Dask collections are taken by fit, partial_fit, forget "
-            "and with_rows of FeaturizedGPRegressor, LocalizedGPRegressor and SpectralGPRegressor, all of them "
-            f"together, and by predict of models of one target. Elsewhere give rows in memory, {name}.compute()."
+            f"and with_rows of {STREAMED}, X and y together, and by predict and predict_interval of models of one "
+            f"target. Elsewhere give rows in memory, {name}.compute()."
         )
     if np.ma.is_masked(table):
         cure = "Leave these rows out, or give missing inputs as X.filled(np.nan)."
