@@ -201,18 +201,17 @@ def learn(
         max_learning_rows=max_learning_rows, max_memory_gib=max_memory_gib,
     )  # fmt: skip
     given = vars(settings) | {"random_state": random_state}
-    validate_parameter_constraints(CONSTRAINTS | {"standardize": ["boolean"]}, given, caller_name="learn")
+    own = {"likelihood": [StrOptions({"auto", "exact", "vecchia"})], "standardize": ["boolean"]}
+    validate_parameter_constraints(CONSTRAINTS | own, given, caller_name="learn")
     checker = _Checker()
     inputs, target = validated_pair(checker, X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
     rows = rows.with_targets(rows.Y - rows.means)
     if isinstance(kernel, Kernel):
-        indexed = kernel.with_indices(getattr(checker, "feature_names_in_", None), inputs.shape[1])
-        settings = replace(settings, kernel=indexed)
-    rng = generator(random_state)
-    draw = int(random_state) if isinstance(random_state, Integral) else int(rng.integers(2**31))
+        kernel = kernel.with_indices(getattr(checker, "feature_names_in_", None), inputs.shape[1])
+    draw = int(random_state if isinstance(random_state, Integral) else generator(random_state).integers(2**31))
     with shown(verbose):
-        return learn_warned(rows, replace(settings, draw=draw))
+        return learn_warned(rows, replace(settings, kernel=kernel, draw=draw))
 
 
 def learn_warned(rows: Rows, settings: Settings) -> Learned:
@@ -262,9 +261,8 @@ def _is_of_lmgp(kernel: Wanted) -> bool:
 
 def most_of(rows: Rows) -> Rows:
     """Return all rows, or of very many, of many columns, a random sample, which does not depend on their order."""
-    if len(rows) <= MOST_LEARNED or rows.X.shape[1] < MANY_COLUMNS:
-        return rows
-    return rows.take(steady_sample(rows, MOST_LEARNED))
+    many = len(rows) > MOST_LEARNED and rows.X.shape[1] >= MANY_COLUMNS
+    return rows.take(steady_sample(rows, MOST_LEARNED)) if many else rows
 
 
 def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
@@ -285,12 +283,11 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     if len(rows) < 2 or learned.noise_variance >= COLLAPSED_NOISE * rows.mean_weight * float(np.var(rows.Y)):
         return
     n_rows, chosen = round(rows.n_observations), learned.learning.chosen
+    kernel = settings.kernel if isinstance(settings.kernel, Kernel) else chosen.kernel
     # Copies whose weights are not whole numbers are rows of their own: all of a place are taken.
     place = np.unique(np.column_stack((rows.X, rows.Y)), axis=0, return_inverse=True)[1].ravel()
     rows = rows.take(np.isin(place, sampling().permutation(place.max() + 1)[:FIRST_ROWS]).nonzero()[0])
-    if not isinstance(settings.kernel, Kernel):
-        settings = replace(settings, kernel=chosen.kernel, ard=chosen.ard)
-    settings = replace(settings, average=False)
+    settings = replace(settings, kernel=kernel, ard=chosen.ard, average=False)
     try:
         with silent():
             of_samples = parallel_map(lambda some: learn_rows(some, settings), (rows, dropped(rows)))
@@ -309,8 +306,6 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
 
 def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned:
     """Maximise the likelihood of each form; of several, take what predicts rows left out best."""
-    if settings.likelihood not in ("auto", "exact", "vecchia"):
-        raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
     without = [form.kernel for form in tried if not form.kernel.can("metric")]
     if settings.likelihood == "vecchia" and without:
         raise unsupported(without[0], "metric", "The Vecchia likelihood")

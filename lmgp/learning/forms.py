@@ -162,15 +162,12 @@ def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[F
     kinds: list[str] = []
     labels: list[tuple[int, int]] = []
     for part, parameter in enumerate(kernel.free_parameters):
-        seen = list(parameter.columns or range(len(columns)))
-        kind, unit = parameter.kind, columns[seen] if parameter.value.ndim else columns[seen].mean(keepdims=True)
-        labels += [(part, column) for column in seen[: parameter.value.size]]
-        if kind in ("variance", "slope"):
-            kind, unit = "variance", variance * (unit**-2.0 if kind == "slope" else np.ones(1))
-        elif kind == "other":
-            unit = np.ones(1)
-        units += np.broadcast_to(unit, parameter.value.size).tolist()
-        kinds += [kind] * parameter.value.size
+        seen, size = list(parameter.columns or range(len(columns))), parameter.value.size
+        own = columns[seen] if parameter.value.ndim else columns[seen].mean()
+        unit = {"variance": variance, "slope": variance * own**-2.0, "other": 1.0}.get(parameter.kind, own)
+        units += np.broadcast_to(unit, size).tolist()
+        kinds += ["variance" if parameter.kind == "slope" else parameter.kind] * size
+        labels += [(part, column) for column in seen[:size]]
     return np.array(units), kinds, np.array(labels, dtype=np.intp).reshape(-1, 2)
 
 
@@ -208,10 +205,9 @@ def names_of(kernel: str | Iterable[str], n_inputs: int, has_categories: bool) -
     """
     given = [kernel] if isinstance(kernel, str) else list(kernel)
     auto = (WITH_CATEGORIES,) if has_categories else (AUTO, SEASONAL) if n_inputs == 1 else (AUTO,)
-    names = [name for one in given for name in (auto if one == "auto" else (one,))]
-    names = [re.sub(r"\s*([+*])\s*", r"\1", name.strip()) if isinstance(name, str) else name for name in names]
-    if not names or not all(isinstance(name, str) for name in names):
+    if not given or not all(isinstance(one, str) for one in given):
         raise InputError(
             f"kernel must be a kernel, a name such as 'matern32', a list of names, or 'auto'; got {kernel!r}."
         )
-    return tuple(dict.fromkeys(names))
+    names = (name for one in given for name in (auto if one == "auto" else (one,)))
+    return tuple(dict.fromkeys(re.sub(r"\s*([+*])\s*", r"\1", name.strip()) for name in names))

@@ -171,19 +171,14 @@ def _bounds(modes: Modes, kernel: Kernel, variance: float) -> tuple[Floats, NDAr
 
 def _as_chosen(kernel: Kernel, modes: Modes) -> Kernel:
     """Return a kernel with the parameters for which the modes were chosen, after checking that it is of their form."""
-    chosen: Kernel = clone(kernel)
-    values = {parameter.name: parameter.value for parameter in modes.kernel.parameters}
-    shapes = {parameter.name: parameter.value.shape for parameter in kernel.parameters}
-    same = shapes == {name: value.shape for name, value in values.items()}
-    if same:
-        chosen.set_params(**{name: value if value.ndim else float(value) for name, value in values.items()})
-        expected = modes.kernel.spectral_density(modes.frequencies)
-        same = chosen.can("spectral_density") and np.allclose(
-            chosen.spectral_density(modes.frequencies), expected, rtol=1e-9, atol=0.0
-        )
-    if not same:
-        raise InputError(
-            f"The sums are on modes for {modes.kernel!r}, and serve kernels of that form; got {kernel!r}. Fit a model "
-            "with that kernel."
-        )
-    return chosen
+    shapes = [[(one.name, one.value.shape) for one in form.parameters] for form in (kernel, modes.kernel)]
+    if shapes[0] == shapes[1] and kernel.can("spectral_density"):
+        values = {one.name: one.value if one.value.ndim else float(one.value) for one in modes.kernel.parameters}
+        chosen: Kernel = clone(kernel).set_params(**values)
+        found, expected = (form.spectral_density(modes.frequencies) for form in (chosen, modes.kernel))
+        if np.allclose(found, expected, rtol=1e-9, atol=0.0):
+            return chosen
+    raise InputError(
+        f"The sums are on modes for {modes.kernel!r}, and serve kernels of that form; got {kernel!r}. Fit a model with "
+        "that kernel."
+    )

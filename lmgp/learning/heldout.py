@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from lmgp.data import Floats, Indices, Noise, Predicted, Rows
 from lmgp.kernels.base import Kernel
@@ -60,11 +61,11 @@ class HeldOut:
         rng : numpy.random.Generator
         """
         n, sizes = len(rows), sizes_of_regions(len(rows))
-        columns = np.ascontiguousarray(told_apart(rows.X / scales).T)
+        X = told_apart(rows.X / scales)
         centres = rng.permutation(n)[: len(sizes)]
         taken = np.zeros(n, dtype=bool)
         predicted = [np.empty(0, dtype=np.intp)]
-        for near in parallel_map(lambda of: _nearest(columns, *of), list(zip(centres, sizes, strict=True))):
+        for near in parallel_map(lambda of: _nearest(X, *of), list(zip(centres, sizes, strict=True))):
             predicted.append(rng.permutation(near[~taken[near]])[:N_IN_REGION])
             taken[near] = True
         labels = np.repeat(np.arange(len(predicted)), [len(some) for some in predicted])
@@ -165,11 +166,9 @@ def mean_and_error(parts: Sequence[Floats]) -> tuple[float, float]:
     return float(np.mean([part.mean() for part in parts])), error
 
 
-def _nearest(columns: Floats, centre: int, size: int) -> Indices:
+def _nearest(X: Floats, centre: int, size: int) -> Indices:
     """Return the rows nearest to one of them, the nearest first."""
-    squares = np.zeros(columns.shape[1])
-    for column in columns:
-        squares += np.square(column - column[centre])
+    squares = cdist(X[[centre]], X, "sqeuclidean")[0]
     near = np.argpartition(squares, size - 1)[:size]
     return near[np.argsort(squares[near])]
 

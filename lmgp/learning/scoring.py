@@ -75,7 +75,7 @@ class VecchiaObjective:
     """
 
     def __init__(self, likelihood: VecchiaLikelihood, space: Space, tails: bool = False) -> None:
-        self.likelihood, self.space, self._tails = likelihood, space, tails
+        self.likelihood, self.space, self.bounds, self._tails = likelihood, space, space.bounds, tails
         self.n_rows, self.n_neighbors = likelihood.n_positions, likelihood.n_neighbors
         self.standard_error = likelihood.standard_error
 
@@ -89,11 +89,6 @@ class VecchiaObjective:
         """The degrees of freedom of the errors."""
         return self.likelihood.student.degrees
 
-    @property
-    def bounds(self) -> Floats:
-        """The bounds of the free numbers, shape (n_free, 2): under a t, the least noise is larger."""
-        return (replace(self.space, least_noise=LEAST_SCALE) if math.isfinite(self.degrees) else self.space).bounds
-
     def value(self, free: Floats) -> float:
         """Return the log likelihood with the prior, −∞ where float64 does not allow it."""
         value = self(free).value
@@ -104,6 +99,8 @@ class VecchiaObjective:
         self.likelihood.look_for_neighbours(self.space.kernel(free))
         if self._tails and self.space.noise_variance(free) > LEAST_SCALE * self.space.units.noise:
             self.likelihood.take_tails(self.space.form.kernel, self.space.logarithms(free))
+        if math.isfinite(self.degrees):  # under a t, the least noise is larger
+            self.bounds = replace(self.space, least_noise=LEAST_SCALE).bounds
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
@@ -164,12 +161,9 @@ class ExactObjective:
         if self.near is not None:
             return (self.near(free).information - prior) * (self.n_rows / self.near.n_rows) + prior
         # ½ tr C⁻¹ ∂ᵢC C⁻¹ ∂ⱼC for each target: differences and some rows are near enough for the length of a step.
-        factor = cho_factor(self._covariance(free), lower=True)
-        changes = [
-            cho_solve(factor, self._covariance(free + step) - self._covariance(free - step)) / (2.0 * STEP)
-            for step in STEP * np.eye(len(free))
-        ]
-        traces = np.array([[np.vdot(left, right.T) for right in changes] for left in changes])
+        factor, steps = cho_factor(self._covariance(free), lower=True), STEP * np.eye(len(free))
+        changes = [cho_solve(factor, self._covariance(free + step) - self._covariance(free - step)) for step in steps]
+        traces = np.einsum("aij,bji->ab", changes, changes) / (2.0 * STEP) ** 2
         return 0.5 * self.rows.n_targets * traces + prior
 
     def _covariance(self, free: Floats) -> Floats:

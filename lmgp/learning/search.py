@@ -1,7 +1,7 @@
 """The optimum of a form: the maximum of its likelihood of all rows, with the prior."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, product
 from time import perf_counter
@@ -165,58 +165,48 @@ class Search:
 
     def _best_starts(self, space: Space, samples: Sequence[Rows]) -> list[Floats]:
         """Return the best of the starting points by the exact likelihoods of samples, and the best of another place."""
-        starts = list(with_periods(self._starts(space), space, self.rows))
+        starts = list(starting_points(space, self.rows))
         of_samples = [ExactObjective(some, space) for some in samples]
         values = np.array(parallel_map(lambda free: sum(each.value(free) for each in of_samples), starts))
-        best = starts[int(np.argmax(values))]
-        moved = [np.any((start != best)[space.kinds != "noise"]) for start in starts]
-        others = [starts[int(np.argmax(np.where(moved, values, -np.inf)))]] if any(moved) else []
-        return [self._race_winner(space, samples[0], starts, values), *others]
+        ranked = [starts[i] for i in np.argsort(-values, kind="stable")]
+        others = [start for start in ranked if np.any((start != ranked[0])[space.kinds != "noise"])]
+        return [self._race_winner(space, samples[0], ranked), *others[:1]]
 
-    def _race_winner(self, space: Space, rows: Rows, starts: Sequence[Floats], values: Floats) -> Floats:
+    def _race_winner(self, space: Space, rows: Rows, ranked: Sequence[Floats]) -> Floats:
         """Return the best start; or one of another noise or stretched, if a few steps from there lead far higher.
 
         How high a point is says little of the summit behind it, and starts of other noise lie on the other side of a
         valley where a function is rough along some columns and smooth along others.
         """
-        best, n_columns = starts[int(np.argmax(values))], len(np.unique(space.lengthscales[2]))
+        n_columns = len(np.unique(space.lengthscales[2]))
         if not (space.form.named and space.form.kernel.can("metric")) or n_columns > NUMBERS[-1]:
-            return best
-
+            return ranked[0]
         # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
         space = space if self.exact else replace(space, least_noise=LEAST_SCALE)
-        some = rows.take(np.arange(min(RACE_ROWS, len(rows))))
-
-        def objective() -> ExactObjective:
-            return ExactObjective(some, space, VecchiaLikelihood(some, len(some), SCREENING_NEIGHBORS, sampling()))
-
-        noises = np.array([start[space.kinds == "noise"].sum() for start in starts])
-        of_noises = [starts[int(np.argmax(np.where(noises == noise, values, -np.inf)))] for noise in np.unique(noises)]
-        points = [best, *of_noises, *(stretched(objective(), start) for start in of_noises)]
-        points = [point for i, point in enumerate(points) if not any(np.array_equal(point, one) for one in points[:i])]
-        ends = parallel_map(lambda free: Climb(objective(), free).go_on(RACE_STEPS).at.value, points)
+        some = rows.take(slice(RACE_ROWS))
+        noises = [start[space.kinds == "noise"].sum() for start in ranked]
+        of_noises = [ranked[i] for i in np.unique(noises, return_index=True)[1]]
+        points = [ranked[0], *of_noises, *(stretched(quick_objective(some, space), start) for start in of_noises)]
+        points = list({tuple(point): point for point in points}.values())
+        ends = parallel_map(lambda free: Climb(quick_objective(some, space), free).go_on(RACE_STEPS).at.value, points)
         last = int(np.argmax(ends))
-        return points[last] if ends[last] > ends[0] + FAR_HIGHER else best
-
-    def _starts(self, space: Space) -> Iterator[Floats]:
-        """Go through the starting points; a kernel that is given starts from its own lengthscales."""
-        longer = np.log(LENGTHSCALES) if space.form.named else [0.0]
-        for by, noise in product(longer, NOISES):
-            moved = space.median + np.where(space.kinds == "lengthscale", by, 0.0)
-            yield np.where(space.kinds == "noise", np.log(noise), moved)
+        return points[last] if ends[last] > ends[0] + FAR_HIGHER else points[0]
 
     def _objective(self, rows: Rows, space: Space) -> ExactObjective:
         return ExactObjective(rows, space, VecchiaLikelihood(rows, *INFORMATION, sampling(self.draw)))
 
 
+def quick_objective(rows: Rows, space: Space) -> ExactObjective:
+    """Return the exact likelihood of few rows, for climbs that need not come to their ends."""
+    return ExactObjective(rows, space, VecchiaLikelihood(rows, len(rows), SCREENING_NEIGHBORS, sampling()))
+
+
 def stretched(objective: ExactObjective, start: Floats) -> Floats:
     """Make lengthscales of columns longer or shorter, all that are far likelier so or the likeliest, repeatedly."""
     scales, _, columns = objective.space.lengthscales
-    own = np.unique(columns)
-    moves = np.zeros((2 * len(own), len(start)))
-    for move, (column, by) in zip(moves, product(own, (-STRETCH, STRETCH)), strict=True):
-        move[scales[columns == column]] = by
-    value = objective.value(start)
+    longer = np.zeros((columns.max() + 1, len(start)))
+    longer[columns, scales] = STRETCH
+    moves, value = np.concatenate((-longer, longer)), objective.value(start)
     while True:
         gains = np.array(parallel_map(objective.value, list(start + moves))) - value
         if not gains.max() > STRONG_EVIDENCE:
@@ -226,32 +216,34 @@ def stretched(objective: ExactObjective, start: Floats) -> Floats:
         start, value = ends[int(np.argmax(values))], max(values)
 
 
-def with_periods(starts: Iterable[Floats], space: Space, rows: Rows) -> Iterator[Floats]:
-    """Go through starting points with each of the likely periods; of several periodic parts, each with another.
+def starting_points(space: Space, rows: Rows) -> Iterator[Floats]:
+    """Go through the starting points, each with each of the likely periods; of several periodic parts, with others.
+
+    A kernel that is given starts from its own lengthscales and periods.
 
     Parameters
     ----------
-    starts : iterable of ndarray of shape (n_free,)
     space : Space
     rows : Rows
         With y centred.
     """
-    (at,) = np.nonzero(space.kinds == "period")
-    if not space.form.named or not len(at):
-        yield from starts
-        return
-    parts, columns = space.labels[at].T
-    _, part = np.unique(parts, return_inverse=True)
-    candidates, n_parts = np.log(likely_periods(rows)), int(part.max()) + 1
-    if n_parts > len(candidates):
-        raise InputError(
-            f"Periods are looked for in up to {len(candidates)} periodic terms; got {n_parts}. Give a kernel object, "
-            "whose period_bounds=(low, high) say where each period is."
-        )
-    for start, chosen in product(starts, permutations(candidates, n_parts)):
-        moved = start.copy()
-        moved[at] = np.array(chosen)[part, columns] - space.log_units[at]
-        yield moved
+    named, (at,) = space.form.named, np.nonzero((space.kinds == "period") & space.form.named)
+    periods = [space.median[at]]
+    if len(at):
+        parts, columns = space.labels[at].T
+        _, part = np.unique(parts, return_inverse=True)
+        candidates, n_parts = np.log(likely_periods(rows)), int(part.max()) + 1
+        if n_parts > len(candidates):
+            raise InputError(
+                f"Periods are looked for in up to {len(candidates)} periodic terms; got {n_parts}. Give a kernel "
+                "object, whose period_bounds=(low, high) say where each period is."
+            )
+        chosen = permutations(candidates, n_parts)
+        periods = [np.array(of_parts)[part, columns] - space.log_units[at] for of_parts in chosen]
+    for by, noise, period in product(np.log(LENGTHSCALES) if named else [0.0], NOISES, periods):
+        start = space.median + np.where(space.kinds == "lengthscale", by, 0.0)
+        start[space.kinds == "noise"], start[at] = math.log(noise), period
+        yield start
 
 
 def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) -> tuple[Space, Floats, int | None]:
@@ -289,18 +281,16 @@ def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) 
     Biometrika 95, 2008.
     """
     scales, parts, columns = space.lengthscales
-    n = len(np.unique(columns))
-    if n <= NUMBERS[-1] or not (space.form.named and space.form.kernel.can("metric")):
+    _, first = np.unique(columns, return_index=True)
+    if len(first) <= NUMBERS[-1] or not (space.form.named and space.form.kernel.can("metric")):
         return space, start, None
     ends = np.mean(parallel_map(lambda rows: end_with_shared_lengthscales(rows, space, start), samples), axis=0)
-    lengthscales = np.empty(n)
-    lengthscales[columns] = ends[scales]
-    rank = np.argsort(np.argsort(lengthscales, kind="stable"))
+    rank = np.argsort(np.argsort(ends[scales[first]], kind="stable"))
 
     def score(number: int) -> tuple[float, int, Floats]:
         climb, free = _climbed_tied(samples[0], space, np.minimum(rank, number)[columns], ends)
         evidence = climb.log_evidence(climb.space, n_rows / len(samples[0]))
-        return evidence - math.log(math.comb(n, number)), number, free
+        return evidence - math.log(math.comb(len(first), number)), number, free
 
     _, n_own, free = max(parallel_map(score, NUMBERS), key=lambda scored: scored[0])
     labels = np.minimum(rank, n_own)[columns] + (n_own + 1) * parts
@@ -315,8 +305,7 @@ def end_with_shared_lengthscales(rows: Rows, space: Space, start: Floats) -> Flo
 def _climbed_tied(rows: Rows, space: Space, labels: Indices, start: Floats) -> tuple[Climb, Floats]:
     """Climb where lengthscales of one label are one number; return the end in the space of all, too."""
     tied, start, places = _tied(space, labels, start)
-    likelihood = VecchiaLikelihood(rows, len(rows), SCREENING_NEIGHBORS, sampling())
-    climb = Climb(ExactObjective(rows, tied, likelihood), start).go_on(SCREENING_STEPS)
+    climb = Climb(quick_objective(rows, tied), start).go_on(SCREENING_STEPS)
     return climb, climb.free[places]
 
 

@@ -141,12 +141,13 @@ class Space:
         given = form.kernel.bounds - log_units[:, None]
         # Of numbers that share a free one, the first says what it is.
         _, first = np.unique(form.ties, return_index=True)
-        self.index, self._log_units, self.kinds = form.ties, log_units, np.array(of_kind)[first]
+        # Behind those of the kernel stands the noise variance, free or not.
+        self.index, self.kinds = np.append(form.ties, form.n_free), np.array(of_kind)[first]
+        self._log_units = np.append(log_units, math.log(self.given_noise or units.noise))
         self.log_units, self.labels = log_units[first], labels[first]
         self.bounds = np.where(np.isfinite(given), given, ranges)[first]
         if self.given_noise is None:
-            self.index, self.kinds = np.append(self.index, form.n_free), np.append(self.kinds, "noise")
-            self._log_units = np.append(log_units, math.log(units.noise))
+            self.kinds = np.append(self.kinds, "noise")
             self.bounds = np.vstack((self.bounds, np.log([self.least_noise, RANGES["noise"][1]])))
         if units.n_varying == 0 and "lengthscale" in self.kinds:
             raise InputError(
@@ -173,8 +174,7 @@ class Space:
 
     def logarithms(self, free: Floats) -> Floats:
         """Return ``kernel.theta`` and the logarithm of the noise variance, in the caller's units."""
-        logarithms: Floats = free[self.index] + self._log_units
-        return logarithms if self.given_noise is None else np.append(logarithms, math.log(self.given_noise))
+        return np.append(free, 0.0)[self.index] + self._log_units
 
     def kernel(self, free: Floats) -> Kernel:
         """Return the kernel; what all columns share is one number where their units are equal."""
@@ -194,7 +194,7 @@ class Space:
 
     def gradient(self, by_logarithms: Floats) -> Floats:
         """Turn a gradient by `logarithms` into one by the free numbers."""
-        return np.bincount(self.index, by_logarithms[: len(self.index)], minlength=len(self.bounds)).astype(np.float64)
+        return np.bincount(self.index, by_logarithms)[: len(self.bounds)].astype(np.float64)
 
     def log_prior(self, free: Floats) -> tuple[float, Floats]:
         """Return the logarithm of the prior density, and its gradient."""

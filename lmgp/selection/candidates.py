@@ -207,12 +207,6 @@ class Problem:
         """Return the candidate of a number of nearest rows."""
         return self.candidate(NEAREST_ROWS, number, Nearest(number, self.max_memory_gib, precision="float32"))
 
-    def distances(self, centroids: Floats) -> Floats:
-        """Return distances between centroids and rows, a sample of each, in lengthscales."""
-        picked = np.random.default_rng(0).permutation(len(centroids))[:SAMPLE_CENTROIDS]
-        sample = np.random.default_rng(0).permutation(len(self.rows))[:SAMPLE_ROWS]
-        return cdist(self.kernel.in_lengthscales(centroids[picked]), self.kernel.in_lengthscales(self.rows.X[sample]))
-
 
 def candidates(problem: Problem, cover: Callable[[float], Floats]) -> list[Candidate]:
     """List the candidates, with the nominal time of each.
@@ -269,7 +263,11 @@ def _of_maps(
 ) -> Iterator[Candidate]:
     """Go through the maps for all rows, or around the centroids of a threshold."""
     gib, each = problem.max_memory_gib, sizes(problem.max_features)
-    distances = None if around is None else problem.distances(around[1])
+    if around is not None:
+        threshold, centroids = around
+        samples = ((centroids, SAMPLE_CENTROIDS), (problem.rows.X, SAMPLE_ROWS))
+        drawn = (X[np.random.default_rng(0).permutation(len(X))[:number]] for X, number in samples)
+        distances = cdist(*map(problem.kernel.in_lengthscales, drawn))
     for method, size in product(methods, each):
         features = _map(method, size)
         work = features.work(problem.n_inputs)
@@ -278,7 +276,6 @@ def _of_maps(
         if around is None:
             yield problem.candidate(method.name, size, Weights(features, max_memory_gib=gib))
             continue
-        threshold, centroids = around
         # A localized model takes the rows within the reach of its degree.
         reach = math.inf if work.degree is None else gammainccinv(work.degree + 1, problem.reach)
         share = float(np.mean(distances <= work.stretch * np.sqrt(reach)))

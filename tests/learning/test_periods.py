@@ -8,7 +8,7 @@ from lmgp import GPRegressor, learn
 from lmgp.data import Rows
 from lmgp.learning import periods
 from lmgp.learning.periods import CANDIDATES, likely_periods
-from lmgp.learning.search import with_periods
+from lmgp.learning.search import LENGTHSCALES, NOISES, starting_points
 from lmgp.learning.space import Space, Units
 from tests.learning.conftest import form_of
 
@@ -90,15 +90,16 @@ class TestStarts:
         rows = centred(t[:, None], y)
         for name, n_times in (("gaussian", 1), ("gaussian*periodic", CANDIDATES), ("periodic+periodic", 12)):
             space = Space(form_of(name, False, 1), Units.of(rows, True))
-            starts = list(with_periods([space.median, space.median + 0.1], space, rows))
-            assert len(starts) == 2 * n_times
+            starts = list(starting_points(space, rows))
+            assert len(starts) == len(LENGTHSCALES) * len(NOISES) * n_times
             at = np.flatnonzero(space.kinds == "period")
             periods = [np.exp(start[at] + space.log_units[at]) for start in starts]
             for found in periods:
                 assert set(found.round(6)) <= set(likely_periods(rows)[:, 0].round(6))
                 assert len(set(found)) == len(found)
             # Nothing else moves.
-            np.testing.assert_array_equal(starts[0][space.kinds != "period"], space.median[space.kinds != "period"])
+            others = np.array(starts)[:, space.kinds != "period"].reshape(-1, n_times, np.sum(space.kinds != "period"))
+            np.testing.assert_array_equal(np.ptp(others, axis=1), 0.0)
 
 
 class TestLearned:

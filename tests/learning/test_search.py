@@ -366,7 +366,9 @@ class TestStarts:
         X, y = draw_from(SMOOTH, 50)
         trying = search(X, y)
         space = searching.Space(form_of("matern12+matern52", True, 2), trying.units)
-        starts = [(space.kernel(free), space.noise_variance(free)) for free in trying._starts(space)]
+        starts = [
+            (space.kernel(free), space.noise_variance(free)) for free in searching.starting_points(space, trying.rows)
+        ]
         assert len(starts) == len(LENGTHSCALES) * len(NOISES)
         for kernel, noise in starts:
             assert np.isclose(noise / y.var(), NOISES).any()
@@ -426,7 +428,7 @@ class TestStarts:
         kernel = GaussianKernel([0.3, 3.0], 2.0, lengthscale_bounds=(0.1, 10.0))
         trying = search(X, y)
         space = searching.Space(declared_free(kernel), trying.units)
-        starts = list(trying._starts(space))
+        starts = list(searching.starting_points(space, trying.rows))
         assert len(starts) == len(searching.NOISES)
         for start in starts:
             np.testing.assert_allclose(space.kernel(start).lengthscale, [0.3, 3.0])
@@ -479,7 +481,7 @@ def test_columns_of_no_effect_are_stretched_together(monkeypatch: pytest.MonkeyP
     objective = trying._objective(trying.rows, Space(form, trying.units))
     plain = objective.value
     monkeypatch.setattr(objective, "value", lambda free: (calls.append(free), plain(free))[1])
-    end = searching.stretched(objective, list(trying._starts(objective.space))[6])
+    end = searching.stretched(objective, list(searching.starting_points(objective.space, trying.rows))[6])
     lengthscales = objective.space.kernel(end).lengthscale
     assert lengthscales[0] < lengthscales[1:].min()
     assert len(calls) < 200  # 40 moves a round
