@@ -79,7 +79,7 @@ def read_for_model(
     from lmgp.columns.table import Columns, columns_of
     from lmgp.io.geometry import refuse_other_system
     from lmgp.io.kinds import Kinds
-    from lmgp.io.tables import inputs_among, read_table
+    from lmgp.io.tables import choose_inputs, read_table
 
     names = getattr(model, "feature_names_in_", None)
     known, n_inputs = () if names is None else tuple(map(str, names)), model.n_features_in_
@@ -89,10 +89,12 @@ def read_for_model(
     columns = columns_of(model)
     if columns is None or len(columns.names) != n_inputs:  # the steps of a pipeline make others
         columns = Columns.of_numbers(n_inputs, names)
-    kinds = Kinds()
+    kinds, chosen = Kinds(), arguments.columns and list(dict.fromkeys(arguments.columns))
 
     def choose(where: str, names: tuple[str, ...]) -> Sequence[str]:
-        wanted = known or tuple(dict.fromkeys(arguments.columns or inputs_among(names, targets)))
+        # Names in the header of a CSV file have no blanks around them.
+        wanted = tuple(name if name in names else name.strip() for name in known)
+        wanted = wanted or choose_inputs(where, names, targets, chosen)
         missing = [name for name in (*wanted, *targets) if name not in names]
         if missing:
             told = missing_columns(missing, names)
@@ -121,7 +123,7 @@ def read_for_model(
     X, y = values[:, :n_inputs], values[:, n_inputs:]
     if known or not columns.is_numeric:
         frame = kinds.frame(X, list(kinds.expected)[:n_inputs])
-        return frame if known else frame.to_numpy(), y, complete
+        return frame.set_axis(list(known), axis=1) if known else frame.to_numpy(), y, complete
     return X, y, complete
 
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 # Endings of files that are not written: CSV under such a name would not open.
-UNKNOWN = (".xlsx", ".xls", ".ods", ".feather", ".arrow", ".json", ".shp", ".kml", ".h5", ".npy", ".zip", ".bz2", ".xz")
+UNKNOWN = (
+    ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".pq", ".orc", ".json", ".shp", ".kml", ".h5", ".npy", ".pkl",
+    ".html", ".lmgp", ".tar", ".zip", ".7z", ".bz2", ".xz", ".zst",
+)  # fmt: skip
 # Endings of files that grids alone are written to, and the package that each needs.
 GRIDS = {".nc": "xarray", ".tif": "rioxarray", ".tiff": "rioxarray"}
 
@@ -54,11 +57,12 @@ def fit(arguments: argparse.Namespace) -> None:
     from lmgp.metrics.baselines import linear_baseline
     from lmgp.saving.files import save_with_notes
 
+    kernel, trend = (given or ["auto"] for given in (arguments.kernel, arguments.trend))
     model: Any = GPRegressor(
         arguments.tolerance,
-        kernel=arguments.kernel[0] if len(arguments.kernel) == 1 else arguments.kernel,
+        kernel=kernel[0] if len(kernel) == 1 else kernel,
         noise_variance=arguments.noise_variance,
-        trend=arguments.trend[0] if arguments.trend in (["auto"], ["constant"], ["linear"]) else arguments.trend,
+        trend=trend[0] if trend in (["auto"], ["constant"], ["linear"]) else trend,
         columns=dict.fromkeys(sorted(kinds.dates), "date") | dict.fromkeys(categories, "category") or None,
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
@@ -132,8 +136,10 @@ def predict(arguments: argparse.Namespace) -> None:
     from lmgp.io.geometry import DRIVERS, read_features
     from lmgp.io.tables import write_table
 
-    if suffix in UNKNOWN:
-        raise InputError(f"{arguments.out}: files {suffix} are not written; name a .csv, .csv.gz or .parquet file.")
+    packed = Path(arguments.out.lower().removesuffix(".gz")).suffix
+    if packed in UNKNOWN or (packed != suffix and packed in (".parquet", *GRIDS, *DRIVERS)):
+        ending = packed if packed == suffix else packed + suffix
+        raise InputError(f"{arguments.out}: files {ending} are not written; name a .csv, .csv.gz or .parquet file.")
     if suffix in GRIDS and arguments.grid is None:
         raise InputError(
             f"{arguments.out}: netCDF files and GeoTIFF files are for a --grid; of a table name a .csv, .csv.gz or "
@@ -153,7 +159,7 @@ def predict(arguments: argparse.Namespace) -> None:
         from lmgp.grids import refuse_taken_names
 
         points = read_features(Path(arguments.table))  # with the columns that the model does not know
-        refuse_taken_names(points.columns, "table")
+        refuse_taken_names(points.columns, "table", target_names(model) or ())
     whole = of_points and points is None
     parts = _parts_of_table(model, arguments, whole) if arguments.grid is None else _parts_of_grid(model, arguments)
     n_rows = (
@@ -182,7 +188,7 @@ def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace
     options: dict[str, Any] = {"average_over": arguments.average_over}  # of the function, without intervals
     if arguments.average_over == 1:
         options = {"include_noise": not arguments.latent, "level": arguments.level, "method": arguments.method}
-    grid = predict_grid(model, _axes(arguments.grid), target=notes.get("target"), **options)
+    grid = predict_grid(model, _axes(arguments.grid, model), target=notes.get("target"), **options)
     if suffix == ".nc":
         # By way of memory: some versions close a stream that they are given.
         write_whole(arguments.out, grid.to_netcdf(engine="scipy"))
@@ -217,8 +223,14 @@ def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str, po
     return len(frame)
 
 
-def _axes(given: list[str]) -> "dict[str, Axis]":
+def _axes(given: list[str], model: Any) -> "dict[str, Axis]":
     """Return the axes of a grid, from texts such as lon=-6:2:200, day=3, when=2020-01-01:2020-12-31:12 and town=Ulm."""
+    from lmgp.columns.categories import Categories
+    from lmgp.columns.dates import Dates
+    from lmgp.columns.table import column_names, columns_of
+
+    columns, names = columns_of(model), column_names(model)
+    texts, dates = (set() if columns is None else columns.names_of(kind) for kind in (Categories, Dates))
     axes: dict[str, Axis] = {}
     for axis in given:
         name, _, values = axis.rpartition("=")
@@ -226,25 +238,24 @@ def _axes(given: list[str]) -> "dict[str, Axis]":
             raise _wrong_axis(axis)
         if name in axes:
             raise InputError(f"--grid has the column {name!r} more than once.")
-        axes[name] = _axis(values, axis)
+        axes[name] = [values] if name in texts or name not in names else _axis(values, axis, name in dates)
     return axes
 
 
-def _axis(text: str, whole: str) -> "Axis":
-    """Return the values of an axis from their text."""
+def _axis(text: str, whole: str, of_dates: bool) -> "Axis":
+    """Return the numbers of an axis, or the dates if it may have some, from their text."""
     from lmgp.utils.columns import reads_as_date, reads_as_number
 
-    is_code = text[:1] == "0" and text[1:2].isdigit()  # such as 01234
-    if reads_as_number(text) and not is_code:
+    if reads_as_number(text):
         return float(text)
-    *parts, n = text.split(":")
-    if not (parts and n.isdecimal()) or reads_as_date(text):
+    if of_dates and reads_as_date(text):
         return [text]
-    for cut in range(1, len(parts)):  # times have colons, too
+    *parts, n = text.split(":")
+    for cut in range(1, len(parts) if n.isdecimal() else 0):  # times have colons, too
         first, last = ":".join(parts[:cut]), ":".join(parts[cut:])
         if reads_as_number(first) and reads_as_number(last):
             return float(first), float(last), int(n)
-        if reads_as_date(first) and reads_as_date(last):
+        if of_dates and reads_as_date(first) and reads_as_date(last):
             return first, last, int(n)
     raise _wrong_axis(whole)
 
@@ -266,7 +277,7 @@ def _parts_of_table(model: Any, arguments: argparse.Namespace, whole: bool) -> "
 
     X, _, complete = read_for_model(model, arguments)
     columns = dict(pd.DataFrame(X, columns=column_names(model)).infer_objects()) if whole else {}
-    refuse_taken_names(columns)
+    refuse_taken_names(columns, targets=target_names(model) or ())
     for name, values in _predictions(model, X[complete], arguments).items():
         columns[name] = np.full(len(X), np.nan)
         columns[name][complete] = values
@@ -276,12 +287,14 @@ def _parts_of_table(model: Any, arguments: argparse.Namespace, whole: bool) -> "
 def _parts_of_grid(model: Any, arguments: argparse.Namespace) -> "Iterator[dict[str, Floats]]":
     """Predict a grid, part by part: the columns of the model, then the predictions."""
     from lmgp.columns.table import column_names
-    from lmgp.grids import checked_axes, grid_rows
+    from lmgp.grids import checked_axes, grid_rows, refuse_taken_names
 
     names = column_names(model)
-    for X in grid_rows(checked_axes(_axes(arguments.grid), names), names):
+    refuse_taken_names(names, targets=target_names(model) or ())
+    for X in grid_rows(checked_axes(_axes(arguments.grid, model), names), names):
         columns = dict(X) if hasattr(X, "iloc") else dict(zip(names, X.T, strict=True))
-        yield columns | _predictions(model, X, arguments)
+        times = {name: dates.dt.tz_localize("UTC") for name, dates in columns.items() if dates.dtype.kind == "M"}
+        yield columns | _predictions(model, X.assign(**times) if times else X, arguments)
 
 
 def _predictions(model: Any, X: "Floats", arguments: argparse.Namespace) -> "dict[str, Floats]":

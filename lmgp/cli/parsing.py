@@ -90,6 +90,8 @@ def _add(parser: Any, arguments: Mapping[str, Mapping[str, Any]]) -> None:
             place = exclusive(options.pop("exclusive"))
         if "type" in options:
             options["type"] = TYPES[options["type"]]
+        if options.get("nargs") == "+":
+            options["action"] = "extend"  # what is given one by one adds up
         place.add_argument(flag, **options)
 
 

@@ -177,14 +177,14 @@ def _zones(column: "pandas.Series", which: str) -> set[str]:
     """Return the zones of times, "None" where they have none; numbers are without. Refuse a column of both."""
     if column.dtype.kind in COUNTS:
         return set()
-    zones = {str(column.dt.tz)} if column.dtype.kind == "M" else set(map(_zone, column.to_numpy()))
+    zones = {str(column.dt.tz)} if column.dtype.kind == "M" else set(map(zone_of, column.to_numpy()))
     if "None" in zones and len(zones) > 1:
         raise InputError(f"Some times of {which} have a zone, and others none: write all with one, or all without.")
     return zones
 
 
-def _zone(time: Any) -> str:
-    """Return the zone of a time, or of a text that reads as one."""
+def zone_of(time: Any) -> str:
+    """Return the zone of a time, or of a text that reads as one; "None" where it has none."""
     if not isinstance(time, str):
         return str(getattr(time, "tzinfo", None))
     zone = time.strip()[len("2020-01-31") :].lstrip("T 0123456789:.")  # after the time of the day

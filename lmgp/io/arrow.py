@@ -30,7 +30,8 @@ def open_dataset(
     ----------
     path : path or sequence of path
         Of a file, or of a folder whose files ``*.parquet``, ``*.arrow`` and ``*.feather`` are read in the order of
-        their names, those of its folders included; or several files.
+        their names, those of its folders included; or several files. Names that start with a dot or an underscore are
+        left out. A folder that is partitioned, with folders such as ``k=1``, is refused: name its files.
     target : str
         The column to predict.
     columns : sequence of str, optional
@@ -162,11 +163,18 @@ def _paths(given: Sequence[PathLike]) -> list[Path]:
     for one in given:
         path = as_path(one)
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and file.is_file())
-            shown = [file for file in inside if not file.name.startswith((".", "_"))]
+            files = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and file.is_file())
+            inside = [file.relative_to(path) for file in files]
+            shown = [file for file in inside if not any(part.startswith((".", "_")) for part in file.parts)]
             if not shown:
                 raise DatasetError(f"{path} has no file that ends in {SUFFIXES}; name another folder.")
-            paths += shown
+            folders = [name for file in shown for name in file.parent.parts]
+            if keys := dict.fromkeys(name.partition("=")[0] for name in folders if "=" in name):
+                raise DatasetError(
+                    f"{path} is partitioned by {', '.join(keys)}, and columns that folders name are not read: write it "
+                    "without partition_cols, or name its files to leave these columns out."
+                )
+            paths += [path / file for file in shown]
         elif not path.exists():
             raise DatasetError(f"{path} does not exist; give the path of a Parquet or Arrow file, or of a folder.")
         elif path.suffix.lower() not in FORMATS:

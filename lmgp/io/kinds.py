@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from lmgp.utils.dates import in_utc
 
 if TYPE_CHECKING:
     import pandas
+
+# The zone of times that were not in UTC in the file, whose clocks are those of UTC.
+ELSEWHERE = timezone(timedelta(0), "elsewhere")
 
 
 @dataclass
@@ -28,6 +32,8 @@ class Kinds:
     levels : dict of str to dict of str to int
         Gets the columns of text, with the number by which each text is read. A text that it has from the
         start is never a missing value: "none" may be a category.
+    zones : dict of str to set of str
+        Gets the zones of the times of columns of dates, see `lmgp.columns.dates.zone_of`.
     crs : pyproj.CRS or None
         Gets the reference system of points.
     """
@@ -35,6 +41,7 @@ class Kinds:
     expected: Mapping[str, str | None] = field(default_factory=dict)
     filled: Collection[str] | None = None
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
+    zones: dict[str, set[str]] = field(default_factory=dict)
     crs: Any = None
     _found: dict[str, str] = field(default_factory=dict)
 
@@ -72,12 +79,23 @@ class Kinds:
         return np.isfinite(values) | (np.isnan(values) & np.array(filled, dtype=np.bool_))
 
     def frame(self, values: Floats, names: Sequence[str]) -> "pandas.DataFrame":
-        """Return values as they were in the file, with text as text and dates as dates."""
+        """Return values as they were in the file, with text as text and dates as dates, in UTC or without a zone.
+
+        Raises
+        ------
+        DatasetError
+            If some times of a column have a zone, and others none.
+        """
         import pandas
 
         frame = pandas.DataFrame(values, columns=list(names))
         for name in self.dates & set(names):
-            frame[name] = in_utc(frame[name].to_numpy())
+            times, zones = in_utc(frame[name].to_numpy()), self.zones.get(name, {"UTC"})
+            if "None" in zones and len(zones) > 1:
+                raise DatasetError(
+                    f"Some times of column {name!r} have a zone, and others none: write all with one, or all without."
+                )
+            frame[name] = times if zones == {"UTC"} else times.tz_convert(None if zones == {"None"} else ELSEWHERE)
         for name in self._of_kind("text") & set(names):
             texts = np.array([*self.levels[name], None], dtype=object)
             frame[name] = texts[np.where(np.isnan(frame[name]), len(texts) - 1, frame[name]).astype(np.intp)]

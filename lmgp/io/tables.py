@@ -38,8 +38,8 @@ Opener = Callable[[], BinaryIO]
 # The formats of pyarrow by the ending of a file's name.
 FORMATS = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc"}
 
-# Rows that are read at a time, bytes of a Parquet file, and bytes that say whether a file is text.
-BATCH_ROWS, BUFFER_BYTES, START_BYTES = 2**16, 2**20, 2**10
+# Rows and fields of CSV that are read at a time, bytes of a Parquet file, and bytes that say whether a file is text.
+BATCH_ROWS, BATCH_FIELDS, BUFFER_BYTES, START_BYTES = 2**16, 2**22, 2**20, 2**10
 
 # Words in place of a number, in lower case.
 MISSING = ("", "na", "n/a", "nan", "nat", "<na>", "null", "none", "?")
@@ -366,7 +366,7 @@ def _read_csv(
                 dtype={
                     header.index(name): str for name in used if expected.get(name) == "text"
                 },  # codes, such as 01234
-                chunksize=BATCH_ROWS,
+                chunksize=max(1, min(BATCH_ROWS, BATCH_FIELDS // len(header))),
                 low_memory=False,
             )
             for frame in frames:
@@ -446,7 +446,8 @@ def _lines(open_file: Opener, where: str, header: Sequence[str], dialect: Dialec
 
 
 def _read_header(where: str, rows: Any, dialect: Dialect) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in next((row for row in rows if any(map(str.strip, row))), ()))
+    first = next((row for row in rows if any(map(str.strip, row))), ())
+    names = tuple(name.lstrip("\ufeff").strip() for name in first)  # a byte order mark that the encoding does not know
     if not names:
         raise DatasetError(f"{where} is empty; expected a header line with the names of the columns, then numbers.")
     separator = next((mark for mark in SEPARATORS if mark in names[0] and mark != dialect.sep), None)
@@ -518,6 +519,10 @@ def _as_numbers(
         if kind == "numbers":
             of_words = np.array([np.nan if word is None else _number(str(word), decimal) for word in known])
         elif kind == "dates":
+            from lmgp.columns.dates import zone_of  # here, so that numbers are read without it
+
+            assert kinds is not None  # or all were numbers
+            kinds.zones.setdefault(name, set()).update(zone_of(word) for word in known if word is not None)
             of_words = days_since(EPOCH, times_of(pandas.Series(known, dtype=object)))
         else:
             assert kinds is not None  # or all were numbers
@@ -663,6 +668,6 @@ def readable(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (pyarrow.ArrowException, OSError, UnicodeError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DatasetError(f"{path} could not be read as {path.suffix[1:].capitalize()}: {told}") from error

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from lmgp.errors import InputError, OutputError
+from lmgp.errors import InputError, LmgpError, OutputError
 
 PathLike = str | os.PathLike[str]
 # Files that are written at this moment, each beside its place.
@@ -101,9 +101,9 @@ def _beside(place: Path) -> Path:
 
 
 def _refusal(given: Path, error: OSError) -> OSError:
-    if isinstance(error, OutputError) or error.strerror is None:
+    if isinstance(error, LmgpError):
         return error
-    return OutputError(f"{given} cannot be written: {error.strerror}. Free the place, or name another.")
+    return OutputError(f"{given} cannot be written: {error.strerror or error}. Free the place, or name another.")
 
 
 def _checked(given: Path) -> Path:

@@ -124,6 +124,14 @@ def test_columns_are_taken_by_name_in_any_order_and_others_ignored(folder: Path,
     pd.testing.assert_frame_equal(predicted("other.csv"), expected)
 
 
+def test_a_name_with_blanks_is_found_in_a_header(folder: Path) -> None:
+    train = frame().rename(columns={"lat": " lat"})
+    model = ExactGPRegressor(MaternKernel(2.0), 0.1).fit(train[["lon", " lat"]], train["price"])
+    model.save("model.lmgp")
+    train.to_csv("blank.csv", index=False)
+    np.testing.assert_allclose(predicted("blank.csv")["mean"], model.predict(train[["lon", " lat"]]), rtol=1e-9)
+
+
 def test_other_ways_to_write_a_table(folder: Path, model: Any) -> None:
     expected, test = predicted("test.csv"), frame(20, seed=1)
     test.to_csv("test.csv.gz", index=False)
@@ -386,6 +394,10 @@ def test_a_model_without_names_takes_columns_by_their_places(folder: Path, capsy
         ),
         (["score", "model.lmgp", "test.csv"], "does not say which column it predicts; name it (--target)"),
         (["predict", "model.lmgp", "test.csv", "--columns", "lat", "lat"], "has 1 inputs, lat; the model was fitted"),
+        (
+            ["score", "model.lmgp", "test.csv", "--target", "price", "--columns", "lat", "price"],
+            "name each input once, and not the target 'price' among them",
+        ),
     ):
         assert main(arguments) == 2
         assert told in capsys.readouterr().err
@@ -397,6 +409,12 @@ def test_names_that_are_given_one_by_one_add_up(folder: Path, capsys: pytest.Cap
     assert "60 rows, by lat, lon" in capsys.readouterr().out
     assert main(["fit", "train.csv", "--target", "price", "--target", "lat", *options]) == 0
     assert lmgp.load("m.lmgp").target_names_.tolist() == ["price", "lat"]
+    several = ["--kernel", "matern12", "--trend", "lat", "--trend", "lon", *options]
+    assert main(["fit", "train.csv", "--target", "price", *several]) == 0
+    model = lmgp.load("m.lmgp")
+    assert (model.kernel, model.trend) == (["matern12", "gaussian"], ["lat", "lon"])
+    assert main(["predict", "m.lmgp", "--grid", "lon=1", "--grid", "lat=51", "--out", "out.csv"]) == 0
+    assert pd.read_csv("out.csv")[["lon", "lat"]].to_numpy().tolist() == [[1.0, 51.0]]
 
 
 def test_parquet(folder: Path, model: Any) -> None:
@@ -500,6 +518,32 @@ def test_dates_are_read_at_fit_and_at_predict(folder: Path, ending: str, capsys:
     assert "column 'sold' has dates, but for '0' (" in capsys.readouterr().err
 
 
+def test_times_with_and_without_a_zone_are_told_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    when = pd.date_range("2020-01-01", periods=96, freq="h")
+    plain = pd.DataFrame({"when": when.strftime("%Y-%m-%dT%H:%M"), "y": 2.0 * np.sin(2.0 * np.pi * when.hour / 24.0)})
+    tables = {"plain": plain, "utc": plain.assign(when=plain["when"] + "Z")}
+    tables |= {"other": plain.assign(when=plain["when"] + "+06:00"), "mixed": pd.concat([plain[:48], tables["utc"]])}
+    for name, table in tables.items():
+        table.to_csv(f"{name}.csv", index=False)
+        options = ["--target", "y", *FIT[:4], "--trend", "constant", "--quiet", "--out", f"{name}.lmgp"]
+        assert main(["fit", f"{name}.csv", *options]) == (2 if name == "mixed" else 0)
+    assert "Some times of column 'when' have a zone, and others none" in capsys.readouterr().err
+    told = {("plain", "other"): "have a zone, and are converted", ("other", "plain"): "have no zone, and are read"}
+    for model in ("plain", "utc", "other"):
+        for table in ("plain", "utc", "other"):
+            assert main(["predict", f"{model}.lmgp", f"{table}.csv", "--out", "out.csv"]) == 0
+            printed = capsys.readouterr().err
+            assert ("zone" in printed) == ((model, table) in told)
+            assert told.get((model, table), "") in printed
+            hours = 6.0 * ((model == "other") - (table == "other"))
+            expected = 2.0 * np.sin(2.0 * np.pi * (when.hour + hours) / 24.0)
+            np.testing.assert_allclose(pd.read_csv("out.csv")["mean"][12:84], expected[12:84], atol=0.05)
+    axis = "when=2020-01-02T12:00+06:00:2020-01-02T15:00+06:00:4"
+    assert main(["predict", "other.lmgp", "--grid", axis, "--out", "out.csv"]) == 0
+    assert "zone" not in capsys.readouterr().err
+    np.testing.assert_allclose(pd.read_csv("out.csv")["mean"], plain["y"][36:40], atol=0.05)
+
+
 # ------------------------------------------------------------------------------------------ categories, gaps and points
 
 
@@ -570,6 +614,20 @@ def test_dates_and_categories_are_axes_of_a_grid(tmp_path: Path, monkeypatch: py
     assert main(["predict", "model.lmgp", "--grid", "when=2020-01-03", "town=Ulm:Ost", "--out", "new.csv"]) == 0
     assert pd.read_csv("new.csv")["town"].tolist() == ["Ulm:Ost"]
     assert when.tolist() == pd.date_range("2020-01-03T06:00", periods=25, freq="h").tolist()
+
+
+def test_an_axis_of_a_grid_may_be_a_category_that_reads_as_a_number(folder: Path) -> None:
+    table = pd.DataFrame({"version": ["1.1", "1.10", "1e2"] * 20, "y": np.tile([0.0, 5.0, 9.0], 20)})
+    table["y"] += 0.1 * np.random.default_rng(0).normal(size=60)
+    table.to_csv("table.csv", index=False)
+    fit = ["fit", "table.csv", *FIT[:4], "--category", "version", "--target", "y", "--quiet", "--out", "model.lmgp"]
+    assert main(fit) == 0
+    expected = predicted("table.csv")["mean"]
+    for row, level in enumerate(table["version"][:3]):
+        assert main(["predict", "model.lmgp", "--grid", f"version={level}", "--out", "out.csv", "--quiet"]) == 0
+        found = pd.read_csv("out.csv", dtype={"version": str})
+        assert found["version"].tolist() == [level]
+        np.testing.assert_allclose(found["mean"], expected[row], rtol=1e-9)
 
 
 def test_a_model_of_an_array_with_categories_takes_columns_in_their_order(

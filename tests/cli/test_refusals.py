@@ -194,6 +194,11 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "a grid with part of an axis": (says(*PREDICT, "--grid", "lon=1:2", "lat=1"), "COLUMN=VALUE; got 'lon=1:2'"),
     "a grid with an end of three": (says(*PREDICT, "--grid", "lon=1:2:3:4", "lat=1"), "got 'lon=1:2:3:4'"),
     "a grid without points": (says(*PREDICT, "--grid", "lon=1:2:0", "lat=1"), "a positive integer"),
+    "a grid with fewer points than none": (says(*PREDICT, "--grid", "lon=0:1:-3", "lat=1"), "got 'lon=0:1:-3'"),
+    "a grid with half a point": (says(*PREDICT, "--grid", "lon=0:1:2.5", "lat=1"), "got 'lon=0:1:2.5'"),
+    "a grid with a word": (says(*PREDICT, "--grid", "lon=west", "lat=1"), "COLUMN=VALUE; got 'lon=west'"),
+    "a grid with a date": (says(*PREDICT, "--grid", "lon=2020-01-01", "lat=1"), "VALUE; got 'lon=2020-01-01'"),
+    "a grid of another column of text": (says(*PREDICT, "--grid", "town=Ulm", "lat=1"), "has no column 'town'"),
     "a grid that is endless": (
         says(*PREDICT, "--grid", "lon=1:inf:9", "lat=1"),
         "two finite numbers",
@@ -204,6 +209,10 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "a grid too large": (says(*PREDICT, "--grid", "lon=0:1:99999", "lat=0:1:99999"), "9,999,800,001 points"),
     "an axis too large": (says(*PREDICT, "--grid", "lon=0:1:999999999", "lat=1"), "999,999,999 values"),
     "a workbook of predictions": (says(*PREDICT, "test.csv", "--out", "out.xlsx"), "files .xlsx are not written"),
+    **{
+        f"predictions in {ending}": (says(*PREDICT, "test.csv", "--out", f"out{ending}"), f"files {ending} are not")
+        for ending in (".orc", ".pkl", ".html", ".lmgp", ".pq", ".7z", ".tar", ".tar.gz", ".parquet.gz", ".nc.gz")
+    },
     "no points": (without_geometries, "bad.gpkg has no geometries: save the table as CSV or Parquet."),
     "points along dates": (points_along_dates, "columns of numbers, and 'when' has dates or text"),
     "no folder for predictions": (says(*PREDICT, "test.csv", "--out", "nowhere/out.csv"), "there is no folder"),

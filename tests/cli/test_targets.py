@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import geopandas
 import numpy as np
 import pandas as pd
 import pytest
@@ -104,6 +105,20 @@ def test_a_grid_and_rows_with_missing_values(folder: Path, capsys: Any) -> None:
     of_holes = predicted("holes.csv", "--drop")
     assert of_holes.loc[3].isna().all()
     assert of_holes.drop(3).notna().all(axis=None)
+
+
+def test_inputs_with_the_names_of_predictions_are_refused(folder: Path, capsys: Any) -> None:
+    train, inputs = with_rent().assign(rent_mean=1.0), [*INPUTS, "rent_mean"]
+    MultiTargetGPRegressor(ExactGPRegressor(**GIVEN)).fit(train[inputs], train[TARGETS]).save("model.lmgp")
+    train.to_csv("means.csv", index=False)
+    for arguments in (["--grid", "lon=1", "lat=51", "rent_mean=1"], ["means.csv", "--out", "out.gpkg"]):
+        assert main(["predict", "model.lmgp", *arguments]) == 2
+        assert "The model has a column 'rent_mean', and so have predictions." in capsys.readouterr().err
+    MultiTargetGPRegressor(ExactGPRegressor(**GIVEN)).fit(train[INPUTS], train[TARGETS]).save("model.lmgp")
+    points = geopandas.points_from_xy(train["lon"], train["lat"], crs="EPSG:4326")
+    geopandas.GeoDataFrame({"price_std": train["price"]}, geometry=points).to_file("points.gpkg")
+    assert main(["predict", "model.lmgp", "points.gpkg", "--out", "out.gpkg"]) == 2
+    assert "The table has a column 'price_std', and so have predictions." in capsys.readouterr().err
 
 
 def test_targets_without_names_are_named_in_their_order(folder: Path, capsys: Any) -> None:

@@ -72,6 +72,18 @@ def test_endings_may_have_capitals(arrow: Any, tmp_path: Path) -> None:
         assert lmgp.io.open_dataset(path, target="y").n_rows == 100
 
 
+def test_hidden_folders_are_left_out_and_partitions_refused(arrow: Any, tmp_path: Path) -> None:
+    for folder in ("", "_temporary/0", "sub/.old"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        write(arrow, tmp_path / folder / "rows.parquet", table(arrow))
+    assert lmgp.io.open_dataset(tmp_path, target="y").n_rows == 100
+    (tmp_path / "k=1" / "l=2").mkdir(parents=True)
+    write(arrow, tmp_path / "k=1" / "l=2" / "rows.parquet", table(arrow))
+    with pytest.raises(DatasetError, match="is partitioned by k, l, and columns that folders name are not read"):
+        lmgp.io.open_dataset(tmp_path, target="y")
+    assert lmgp.io.open_dataset([*tmp_path.rglob("*.parquet")][:2], target="y").n_rows == 200
+
+
 def test_a_null_is_named_by_chunk_and_row(arrow: Any, tmp_path: Path) -> None:
     values = [None if i == 65 else float(i) for i in range(100)]
     write(arrow, tmp_path / "rows.parquet", table(arrow, a=values))

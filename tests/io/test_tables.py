@@ -4,9 +4,12 @@ import gzip
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from lmgp.errors import DatasetError
@@ -38,6 +41,11 @@ def test_csv_with_byte_order_mark_and_dos_lines(tmp_path: Path, ending: str) -> 
     data = load_csv(str(path), "y")
     np.testing.assert_array_equal(data.X, [[1], [3]])
     assert (data.name, data.feature_names) == ("bom", ("a",))
+
+
+def test_a_byte_order_mark_is_none_of_a_name_in_whatever_encoding(tmp_path: Path) -> None:
+    path = write(tmp_path / "bom.csv", b"\xef\xbb\xbfa,y\n1,2\n3,4\n")
+    assert load_csv(path, "y", encoding="utf-8").feature_names == ("a",)
 
 
 def test_endings_may_be_in_capitals(tmp_path: Path) -> None:
@@ -236,6 +244,27 @@ def test_rows_of_parquet_are_counted_from_its_beginning(tmp_path: Path, monkeypa
         read_targets(tmp_path / "d.parquet", ["y"], None)
 
 
+def test_a_year_of_parquet_beyond_the_calendar_is_refused(tmp_path: Path) -> None:
+    days = pyarrow.array([2932897, 0], pyarrow.date32())
+    pyarrow.parquet.write_table(pyarrow.table({"a": days, "y": [1.0, 2.0]}), tmp_path / "d.parquet")
+    with pytest.raises(DatasetError, match=r"d\.parquet could not be read as Parquet: year 10000 is out of range"):
+        read_targets(tmp_path / "d.parquet", ["y"], None, kinds=Kinds({"y": "numbers"}))
+
+
+def test_a_wide_file_is_read_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, sizes, read_csv = write(tmp_path / "d.csv", "a,b,c,y\n" + "1,2,3,4\n" * 9), [], pd.read_csv
+
+    def spied(*args: Any, chunksize: int, **options: Any) -> Any:
+        sizes.append(chunksize)
+        return read_csv(*args, chunksize=chunksize, **options)
+
+    monkeypatch.setattr(pd, "read_csv", spied)
+    monkeypatch.setattr("lmgp.io.tables.BATCH_FIELDS", 11)
+    values, _, _ = read_targets(path, ["y"], None)
+    assert sizes == [2]
+    np.testing.assert_array_equal(values, [[1.0, 2.0, 3.0, 4.0]] * 9)
+
+
 def test_csv_that_is_not_an_intact_gzip_file(tmp_path: Path) -> None:
     path = tmp_path / "plain.csv.gz"
     path.write_text("a,y\n1,2\n3,4\n")
@@ -269,6 +298,22 @@ def test_a_column_has_one_kind_in_all_parts_of_a_file(
     path = write(tmp_path / "rows.csv", "a,y\n" + "".join(f"{field},{i}\n" for i, field in enumerate(fields)))
     with pytest.raises(DatasetError, match=told):
         read_targets(path, ["y"], None, kinds=Kinds({"y": "numbers"}))
+
+
+def test_times_of_a_column_have_a_zone_in_all_parts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmgp.io.tables.BATCH_ROWS", 2)
+    times = pd.Series(["2020-01-01", "2020-01-02", "", "", "2020-01-03", "2020-01-04T00:00Z"])
+    for ending in ("", "+01:00", "Z"):
+        texts = times.str.removesuffix("T00:00Z").replace("(.+)", rf"\1T00:00{ending}", regex=True)
+        path = write(tmp_path / "rows.csv", "a,y\n" + "".join(f"{text},{i}\n" for i, text in enumerate(texts)))
+        kinds = Kinds({"y": "numbers"})
+        values, _, names = read_targets(path, ["y"], None, kinds=kinds, incomplete=True)
+        zone = str(kinds.frame(values[:, :1], names)["a"].dt.tz)
+        assert zone == {"": "None", "Z": "UTC"}.get(ending, "elsewhere")
+    path = write(tmp_path / "rows.csv", "a,y\n" + "".join(f"{text},{i}\n" for i, text in enumerate(times)))
+    values, _, names = read_targets(path, ["y"], None, kinds=(kinds := Kinds({"y": "numbers"})), incomplete=True)
+    with pytest.raises(DatasetError, match="Some times of column 'a' have a zone, and others none"):
+        kinds.frame(values[:, :1], names)
 
 
 def test_texts_have_one_number_in_all_parts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
