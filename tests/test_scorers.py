@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import lognorm, norm, t
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -129,6 +130,11 @@ def test_models_without_a_standard_deviation_are_refused(scorer: DensityScorer) 
         scorer(LinearRegression().fit(X, Y), X, Y)
 
 
+def test_models_of_transformed_targets_of_scikit_learn_are_refused_with_the_cure() -> None:
+    with pytest.raises(InputError, match=r"use lmgp\.TransformedTargetGPRegressor"):
+        nlpd_scorer(TransformedTargetRegressor(ExactGPRegressor(**GIVEN)).fit(X, Y), X, Y)
+
+
 def test_weights_and_noises_are_routed_to_the_model_and_the_scorer() -> None:
     noises = np.random.default_rng(3).uniform(0.05, 1.0, 45)
     folds = KFold(3)
@@ -170,6 +176,14 @@ LOGS: dict[str, Any] = {
         "passthrough", make_pipeline(StandardScaler(), TransformedTargetGPRegressor(ExactGPRegressor(**GIVEN)))
     ),
 }
+
+
+@EACH
+def test_targets_of_one_column_are_those_of_one_axis(scorer: DensityScorer) -> None:
+    model, column = clone(LOGS["model"]), np.exp(Y)[:, None]
+    assert scorer(model.fit(X, column), X, column) == scorer(model.fit(X, column[:, 0]), X, column[:, 0])
+    exact = ExactGPRegressor(**GIVEN)
+    assert scorer(exact.fit(X, column), X, column) == scorer(exact.fit(X, column[:, 0]), X, column)
 
 
 @pytest.mark.parametrize("name", LOGS)

@@ -12,7 +12,7 @@ from lmgp.data import Floats
 from lmgp.errors import ColumnWarning, InputError, warn
 from lmgp.kernels.table import Label
 from lmgp.utils.columns import reads_as_date
-from lmgp.utils.dates import EPOCH, LAST, days_since, times_after, times_of
+from lmgp.utils.dates import EPOCH, LAST, days_since, times_after, times_of, zone_of
 
 if TYPE_CHECKING:
     import pandas
@@ -181,11 +181,3 @@ def _zones(column: "pandas.Series", which: str) -> set[str]:
     if "None" in zones and len(zones) > 1:
         raise InputError(f"Some times of {which} have a zone, and others none: write all with one, or all without.")
     return zones
-
-
-def zone_of(time: Any) -> str:
-    """Return the zone of a time, or of a text that reads as one; "None" where it has none."""
-    if not isinstance(time, str):
-        return str(getattr(time, "tzinfo", None))
-    zone = time.strip()[len("2020-01-31") :].lstrip("T 0123456789:.")  # after the time of the day
-    return (zone if zone.strip("Z+-0:") else "UTC") if zone else "None"

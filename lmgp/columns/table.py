@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from lmgp.columns.base import Column
 from lmgp.columns.categories import MOST_LEVELS, Categories, ManyCategories
@@ -223,7 +222,8 @@ class Columns:
         Raises
         ------
         InputError
-            If a column cannot be read as what it is, or lacks a value that it must have.
+            If columns have other names than when the model was fitted, or a column cannot be read as what it is, or
+            lacks a value that it must have.
 
         Warns
         -----
@@ -233,8 +233,10 @@ class Columns:
         X = self.table(X)
         frame = None if self.is_numeric else _frame(X)
         named = frame is X and self.names != _unnamed(len(self.names))
-        if frame is None or frame.shape[1] != len(self.names) or (named and tuple(map(str, X.columns)) != self.names):
+        if frame is None or frame.shape[1] != len(self.names):
             return check(X)
+        if named and (got := tuple(map(str, X.columns))) != self.names:
+            raise InputError(f"X must have the columns of fit, {', '.join(self.names)}; got {', '.join(got)}.")
         values = self._read(frame)
         gaps = np.isnan(values)
         if missing == "error" and gaps.any():
@@ -437,9 +439,7 @@ def _unnamed(n_inputs: int) -> tuple[str, ...]:
 
 def _frame(X: Any) -> "pandas.DataFrame | None":
     """Return a table as a data frame; None of what is none."""
-    if issparse(X) or dask_kind(X) is not None or not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list | tuple)):
-        return None
-    table = with_columns(X)
+    table: Any = None if dask_kind(X) is not None else with_columns(X)
     if getattr(table, "ndim", 0) != 2 or 0 in table.shape:
         return None
     import pandas

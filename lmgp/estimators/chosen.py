@@ -312,6 +312,8 @@ class GPRegressor(AdditiveGaussianProcess):
             self.__dict__.pop("_fitted", None)  # which says what columns were
             rotate = bool(self.rotate) if np.ndim(self.rotate) == 0 else list(self.rotate)  # type: ignore[arg-type]
             self._columns_read = Columns.of(X, self.columns, self.missing, self.metric, rotate)
+        else:
+            refuse_other_columns(self, self._table.table(X))
         read, targets = super()._read_pair, list[Floats]()
 
         def inputs(table: Any) -> Floats:

@@ -33,7 +33,7 @@ class Kinds:
         Gets the columns of text, with the number by which each text is read. A text that it has from the
         start is never a missing value: "none" may be a category.
     zones : dict of str to set of str
-        Gets the zones of the times of columns of dates, see `lmgp.columns.dates.zone_of`.
+        Gets the zones of the times of columns of dates, see `lmgp.utils.dates.zone_of`.
     crs : pyproj.CRS or None
         Gets the reference system of points.
     """

@@ -27,7 +27,7 @@ from lmgp.io.geometry import DRIVERS, read_features, without_geometry
 from lmgp.io.kinds import Kinds
 from lmgp.saving.output import whole_file
 from lmgp.utils.columns import LOCAL_DATE, SIGNS, reads_as_date, reads_as_number
-from lmgp.utils.dates import EPOCH, days_since, times_of
+from lmgp.utils.dates import EPOCH, days_since, times_of, zone_of
 
 if TYPE_CHECKING:
     import pandas
@@ -519,8 +519,6 @@ def _as_numbers(
         if kind == "numbers":
             of_words = np.array([np.nan if word is None else _number(str(word), decimal) for word in known])
         elif kind == "dates":
-            from lmgp.columns.dates import zone_of  # here, so that numbers are read without it
-
             assert kinds is not None  # or all were numbers
             kinds.zones.setdefault(name, set()).update(zone_of(word) for word in known if word is not None)
             of_words = days_since(EPOCH, times_of(pandas.Series(known, dtype=object)))

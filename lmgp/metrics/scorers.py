@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn import get_config
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
@@ -68,8 +69,11 @@ class DensityScorer:
             If the estimator predicts neither distributions nor standard deviations with noise.
         """
         weights = None if sample_weight is None else as_float64("sample_weight", sample_weight)
+        distribution = predicted_distribution(estimator, X)
+        if np.shape(y)[1:] == (1,) and np.ndim(distribution.median()) == 1:
+            y = np.ravel(y)
         # Of several targets the mean of each, then the mean over them.
-        losses = self.loss(y, predicted_distribution(estimator, X))
+        losses = self.loss(y, distribution)
         return -float(np.mean(np.average(losses, weights=weights, axis=0)))
 
     def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:
@@ -161,6 +165,10 @@ def predicted_distribution(estimator: Any, X: ArrayLike, **options: Any) -> Any:
     model, rows = last_step(estimator, X)
     if hasattr(model, "predict_distribution"):
         return model.predict_distribution(rows, **options)
+    if isinstance(model, TransformedTargetRegressor):
+        raise InputError(
+            "scikit-learn's TransformedTargetRegressor predicts no distribution: use lmgp.TransformedTargetGPRegressor."
+        )
     try:
         return norm(*model.predict(rows, return_std=True, include_noise=True))
     except TypeError as error:

@@ -297,7 +297,8 @@ def _state_of(value: Any) -> dict[str, Any]:
         return dict(zip(type(value)._fields, value, strict=True))  # type: ignore[attr-defined]
     if is_dataclass(value) and type(value).__getstate__ is object.__getstate__:
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    return value.__getstate__() or {}
+    # What metadata are requested is in classes of scikit-learn that files do not hold.
+    return {name: part for name, part in (value.__getstate__() or {}).items() if name != "_metadata_request"}
 
 
 def _restore(value: Any, state: dict[str, Any]) -> None:

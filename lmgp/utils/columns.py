@@ -184,6 +184,8 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
             f"and with_rows of {STREAMED}, X and y together, and by predict and predict_interval of models of one "
             f"target. Elsewhere give rows in memory, {name}.compute()."
         )
+    if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # of polars
+        raise InputError(f"{expected}; got a {type(table).__name__}. Give {name}.collect().")
     if np.ma.is_masked(table):
         cure = "Leave these rows out, or give missing inputs as X.filled(np.nan)."
         raise InputError(f"{expected}; got a masked array with masked values. {cure}")
@@ -258,7 +260,8 @@ def with_columns(table: Any) -> Any:
 
 def pandas_frame(X: Any) -> Any:
     """Return a data frame of another library, such as polars, as one of pandas; all else as it is."""
-    return X.to_pandas() if hasattr(X, "__dataframe__") and hasattr(X, "to_pandas") else X
+    is_frame = hasattr(X, "__dataframe__") or hasattr(X, "__arrow_c_stream__")  # of which a library may have one
+    return X.to_pandas() if is_frame and hasattr(X, "to_pandas") else X
 
 
 def label(table: Any, name: str, j: int) -> str:

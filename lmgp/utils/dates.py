@@ -34,6 +34,14 @@ def times_of(dates: "pandas.Series") -> NDArray[Any]:
     return read
 
 
+def zone_of(time: Any) -> str:
+    """Return the zone of a time, or of a text that reads as one; "None" where it has none."""
+    if not isinstance(time, str):
+        return str(getattr(time, "tzinfo", None))
+    zone = time.strip()[len("2020-01-31") :].lstrip("T 0123456789:.")  # after the time of the day
+    return (zone if zone.strip("Z+-0:") else "UTC") if zone else "None"
+
+
 def in_utc(days: NDArray[np.float64]) -> "pandas.DatetimeIndex":
     """Return the times of some days since `EPOCH`, in UTC."""
     import pandas

@@ -514,8 +514,9 @@ def test_other_names_and_another_order_are_refused_before_a_column_is_read() -> 
     X, y = table()
     model = GPRegressor(kernel=GaussianKernel(), noise_variance=0.1, noise="normal").fit(X, y)
     for other in (X[["sold", "color", "size"]], X.rename(columns={"size": "other"})[["color", "sold", "other"]]):
-        with pytest.raises(InputError, match="The feature names should match"):
-            model.predict(other)
+        for use in (model.predict, lambda rows: model.calibrate(rows, y)):
+            with pytest.raises(InputError, match="The feature names should match"):
+                use(other)
 
 
 def test_parameters_of_columns_are_checked() -> None:
@@ -567,6 +568,41 @@ def test_columns_in_another_order_or_of_other_names_are_refused_before_they_are_
         model.predict(table[["town", "size"]])
     with pytest.raises(ValueError, match="unseen at fit time:\n- city"):
         model.predict(table[["town", "size"]].set_axis(["city", "size"], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("fitted", "given"), [(["a", "c"], [0, 1]), ([0, 3], [0, 1]), ([0, 1], ["a", "c"])], ids=["text", "numbers", "both"]
+)
+def test_codes_of_a_frame_of_other_names_are_not_read_as_levels(fitted: list[Any], given: list[Any]) -> None:
+    """Names that are numbers are none to scikit-learn, which does not compare them."""
+    table, y = pd.DataFrame({"a": np.linspace(0.0, 1.0, 12), "c": [3.0, 1.0, 2.0] * 4}), np.arange(12.0)
+    model = GPRegressor(columns={1: "category"}, **GIVEN).fit(table.set_axis(fitted, axis=1), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of scikit-learn, of names on one side alone
+        with pytest.raises(InputError, match=f"must have the columns of fit, {fitted[0]}, {fitted[1]}; got {given[0]}"):
+            model.predict(table.set_axis(given, axis=1))
+
+
+def test_a_tensor_is_read_as_an_array() -> None:
+    torch = pytest.importorskip("torch")
+    X, y = np.column_stack((np.linspace(0.0, 1.0, 12), [3.0, 1.0, 2.0] * 4)), np.arange(12.0)
+    X[5, 0] = np.nan
+    model, other = (GPRegressor(columns={1: "category"}, missing="impute", **GIVEN) for _ in range(2))
+    expected = model.fit(X, y).predict(X)
+    np.testing.assert_array_equal(model.predict(torch.tensor(X)), expected)
+    np.testing.assert_array_equal(other.fit(torch.tensor(X), y).predict(X), expected)
+
+
+def test_a_frame_that_is_given_by_streams_of_arrow_alone_is_read_as_one_of_pandas() -> None:
+    class Frame:
+        def __init__(self, frame: pd.DataFrame) -> None:
+            self.to_pandas, self.columns = frame.copy, list(frame)
+
+        def __arrow_c_stream__(self, requested_schema: object = None) -> None: ...
+
+    X, y = table()
+    model, other = (GPRegressor(**GIVEN).fit(one, y) for one in (X, Frame(X)))
+    np.testing.assert_array_equal(other.predict(Frame(X)), model.predict(X))
 
 
 def test_a_frame_of_another_library_is_read_as_one_of_pandas() -> None:

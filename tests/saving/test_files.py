@@ -13,6 +13,7 @@ import joblib
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import Nystroem
 
@@ -100,6 +101,12 @@ def test_parameters_of_all_kinds_are_kept(tmp_path: Path) -> None:
     for name in ("max_learning_rows", "trend", "ard"):
         assert type(getattr(again, name)) is type(getattr(given, name))
         assert getattr(again, name) == getattr(given, name)
+
+
+def test_requests_of_metadata_are_left_out(path: Path, tmp_path: Path) -> None:
+    with config_context(enable_metadata_routing=True):
+        model().set_fit_request(sample_weight=True).save(tmp_path / "requesting")
+    assert (tmp_path / "requesting").read_bytes() == path.read_bytes()
 
 
 def test_pickle_and_joblib_keep_working_on_what_was_loaded(path: Path) -> None:

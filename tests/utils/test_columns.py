@@ -24,6 +24,15 @@ def frame(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"size": SOME, **columns})
 
 
+class LazyFrame:
+    """A query of polars, as far as it matters here."""
+
+    columns = ("a", "b")
+
+    def collect(self) -> None: ...
+    def collect_schema(self) -> None: ...
+
+
 ACCEPTED = {
     "floats": frame(),
     "integers": frame(rooms=[1, 2, 3, 4, 5, 6]),
@@ -297,6 +306,7 @@ def test_columns_of_one_name_are_refused() -> None:
         ({"a": [1.0]}, "X", "got a dict. pandas.DataFrame(X) makes one of it."),
         ({1.0, 2.0}, "y", "got a set. Give list(y)."),
         ((one for one in [1.0]), "y", "got a generator. Give list(y)."),
+        (LazyFrame(), "X", "or a list; got a LazyFrame. Give X.collect()."),
         (np.ma.masked_equal([[1.0], [2.0]], 1.0), "X", "got a masked array with masked values. Leave these rows out"),
         ([[1.0], [1.0, 2.0]], "X", "row 0 has 1 value, row 1 has 2 values."),
         ([1.0, [1.0, 2.0]], "X", "row 0 has one number, row 1 has 2 values."),
