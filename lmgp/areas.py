@@ -1,6 +1,7 @@
 """Averages over areas, with their standard deviations: block kriging."""
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,8 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     areas : GeoDataFrame or GeoSeries
         Polygons. A model with further columns takes their values from columns of these names.
     n_points : int, default=64
-        About how many points of a regular lattice within an area stand for it.
+        About how many points stand for an area: the centroids of the parts of it in the cells of a regular lattice. At
+        its edge the cells are cut, so that there are some more, and many more of a thin area that lies aslant.
 
     Returns
     -------
@@ -53,9 +55,10 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
 
     Notes
     -----
-    With points x₁ to x_k of weights wᵢ that sum to one, in degrees proportional to the cosine of the latitude, the mean
-    is Σ wᵢ m(xᵢ), and the variance Σ wᵢ wⱼ c(xᵢ, xⱼ), with the posterior mean m and covariance c. More points only
-    change what the function does between them.
+    With points x₁ to x_k of weights wᵢ that sum to one, proportional to the areas of their parts, in degrees times the
+    cosine of the latitude, the mean is Σ wᵢ m(xᵢ), and the variance Σ wᵢ wⱼ c(xᵢ, xⱼ), with the posterior mean m and
+    covariance c. Without degrees, the average of a linear function is exact; more points only change what the function
+    bends within a part.
 
     References
     ----------
@@ -104,30 +107,36 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     if taken := sorted({"mean", "std"} & set(table.columns)):
         raise InputError(f"areas have a column {taken[0]!r}, which the prediction would replace: rename it.")
 
-    def points_within(place: int) -> pandas.DataFrame:
-        points = lattice(shapes.iloc[place], n_points)
+    def points_within(place: int) -> tuple[pandas.DataFrame, Floats]:
+        points, shares = lattice(shapes.iloc[place], n_points)
         rows = {across: points[:, 0], up: points[:, 1]}
         rows |= {name: areas[name].iloc[np.full(len(points), place)].array for name in others}
-        return pandas.DataFrame({name: rows[name] for name in names})
+        return pandas.DataFrame({name: rows[name] for name in names}), shares
 
     return table.assign(**averages(model, map(points_within, range(len(shapes))), (up,)))
 
 
-def lattice(area: Any, n_points: int) -> Floats:
-    """Return about `n_points` points of a regular lattice within an area, at least one, shape (k, 2)."""
+def lattice(area: Any, n_points: int) -> tuple[Floats, Floats]:
+    """Return the centroids, shape (k, 2), of the about `n_points` parts of an area in cells, and their shares of it."""
     import shapely
 
+    if not area.is_valid:
+        area = shapely.union_all(shapely.buffer(shapely.make_valid(shapely.get_parts(area)), 0.0))
+    shapely.prepare(area)
     left, low, right, high = area.bounds
     n_columns, n_rows = (
         max(1, round(length / math.sqrt(area.area / n_points))) for length in (right - left, high - low)
     )
+    if 1 in (n_columns, n_rows):  # of a strip
+        n_columns, n_rows = min(n_columns, n_points), min(n_rows, n_points)
     if n_columns * n_rows > MOST_PLACES:
         raise InputError(
             f"An area of {area.area:.3g} square units has an extent of {(right - left) * (high - low):.3g}, for "
             "which a lattice has too many places. Predict its parts, areas.explode(), and weigh them by their areas."
         )
-    x = left + (np.arange(n_columns) + 0.5) * (right - left) / n_columns
-    y = low + (np.arange(n_rows) + 0.5) * (high - low) / n_rows
-    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    inside = points[shapely.contains_xy(area, points)]
-    return inside if len(inside) else np.array(area.representative_point().coords)
+    x, y = np.linspace(left, right, n_columns + 1), np.linspace(low, high, n_rows + 1)
+    rows = (shapely.box(x[:-1], below, x[1:], above) for below, above in pairwise(y))
+    parts = shapely.intersection(np.concatenate([cells[shapely.intersects(area, cells)] for cells in rows]), area)
+    sizes = shapely.area(parts)
+    kept = sizes > 0.0
+    return shapely.get_coordinates(shapely.centroid(parts[kept])), sizes[kept] / sizes.sum()

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.columns.dates import Dates
+from lmgp.columns.places import OnSphere
 from lmgp.columns.table import column_names, columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError, nearest_names
 from lmgp.io.geometry import check_installed
-from lmgp.kernels.sphere import LATITUDES, LONGITUDES
+from lmgp.kernels.sphere import LATITUDES, LONGITUDES, SphericalCoordinates
 from lmgp.metrics.scorers import last_step, predicted_distribution
 from lmgp.saving.output import PathLike, whole_file
 from lmgp.utils.dates import EPOCH, days_since, times_after, times_of
@@ -319,15 +320,17 @@ def predicted(
     return found if return_std else {name: values for name, values in found.items() if name != "std"}
 
 
-def averages(model: Any, tables: "Iterable[pandas.DataFrame]", places: Sequence[str]) -> dict[str, Floats]:
-    """Average the function over the points of each table, in two columns: `mean` and `std`, shape (m,).
+def averages(
+    model: Any, tables: "Iterable[tuple[pandas.DataFrame, float | Floats]]", places: Sequence[str]
+) -> dict[str, Floats]:
+    """Average the function over the points of each table, which stand for areas: `mean` and `std`, shape (m,).
 
     Meridians converge: where one of the columns is the latitude, points stand for less area towards a pole.
     """
     latitude, found = next((name for name in places if name.strip().lower() in LATITUDES), None), []
-    for table in tables:
-        areas = np.ones(len(table)) if latitude is None else np.cos(np.radians(np.asarray(table[latitude])))
-        weights = areas / areas.sum()
+    for table, areas in tables:
+        widths = np.ones(len(table)) if latitude is None else np.cos(np.radians(np.asarray(table[latitude])))
+        weights = areas * widths / (areas * widths).sum()
         end, rows = last_step(model, with_names(model, table))
         mean, covariance = end.predict(rows, return_cov=True)
         if mean.ndim > 1:
@@ -419,20 +422,25 @@ def cell_averages(model: Any, rows: Any, steps: Floats, places: Sequence[int], n
     inside = (np.arange(n) + 0.5) / n - 0.5
     offsets = [steps[j] * of for j, of in zip(places, (np.repeat(inside, n), np.tile(inside, n)), strict=True)]
     table = rows if hasattr(rows, "iloc") else pandas.DataFrame(rows, columns=column_names(model))
-    names = table.columns[list(places)]
+    names, columns = table.columns[list(places)], columns_of(model)
+    before = [step for _, step in getattr(model, "steps", ()) if isinstance(step, SphericalCoordinates)]
+    on_sphere = bool(before) or (columns is not None and OnSphere() in columns.kinds)
 
-    def points_around(i: int) -> pandas.DataFrame:
+    def points_around(i: int) -> tuple[pandas.DataFrame, float]:
         points, pairs = table.iloc[np.full(n * n, i)], zip(names, offsets, strict=True)
-        return points.assign(**{name: _within(name, points[name] + offset) for name, offset in pairs})
+        return points.assign(**{name: _within(name, points[name] + offset, on_sphere) for name, offset in pairs}), 1.0
 
     return averages(model, map(points_around, range(len(table))), names)
 
 
-def _within(name: str, values: Any) -> Any:
-    """Return degrees that a cell has beyond a pole or the date line as those of the same places."""
+def _within(name: str, values: Any, on_sphere: bool) -> Any:
+    """Return degrees beyond a pole as those on this side of it, and beyond the date line as those of the same places.
+
+    A model of a plane has no date line: other longitudes are other places.
+    """
     if name.strip().lower() in LATITUDES:
         return 90.0 - np.abs(90.0 - (np.abs(90.0 + values) - 90.0))
-    if name.strip().lower() in LONGITUDES:
+    if on_sphere and name.strip().lower() in LONGITUDES:
         return np.where((values < -180.0) | (values > 360.0), (values + 180.0) % 360.0 - 180.0, values)
     return values
 

@@ -143,17 +143,17 @@ def test_averages_are_those_of_dense_algebra() -> None:
     train = X.to_numpy()
     inverse = np.linalg.inv(np.asarray(kernel(train, train)) + 0.02 * np.eye(50))
     for area, row in zip(AREAS, found.itertuples(), strict=True):
-        points = lattice(area, 64)
-        to_train, among = (np.asarray(kernel(points, other)).mean(axis=0) for other in (train, points))
+        points, shares = lattice(area, 64)
+        to_train, among = (shares @ np.asarray(kernel(points, other)) for other in (train, points))
         assert row.mean == pytest.approx(y.mean() + to_train @ inverse @ (y - y.mean()), rel=1e-8)
-        assert row.std == pytest.approx(np.sqrt(among.mean() - to_train @ inverse @ to_train), rel=1e-6)
+        assert row.std == pytest.approx(np.sqrt(shares @ among - to_train @ inverse @ to_train), rel=1e-6)
 
 
 def test_averages_are_those_of_drawn_functions() -> None:
     X, y = plane()
     model = ExactGPRegressor(MaternKernel(0.8, 1.3, smoothness=1.5), 0.02).fit(X, y)
-    points = lattice(AREAS[1], 400)
-    draws = model.sample_y(pd.DataFrame(points, columns=["x", "y"]), 2000).mean(axis=0)
+    points, shares = lattice(AREAS[1], 400)
+    draws = shares @ model.sample_y(pd.DataFrame(points, columns=["x", "y"]), 2000)
     found = predict_areas(model, AREAS[1:2], n_points=np.int64(100))
     assert found["mean"].iloc[0] == pytest.approx(draws.mean(), abs=4.0 * draws.std() / np.sqrt(2000))
     assert found["std"].iloc[0] == pytest.approx(draws.std(), rel=0.08)
@@ -174,9 +174,9 @@ def test_areas_bring_the_values_of_other_columns_and_weigh_degrees() -> None:
     model = GPRegressor(kernel=GaussianKernel([80.0, 80.0, 80.0, 5.0]), **GIVEN).fit(frame, y)
     area = geopandas.GeoDataFrame({"depth": [3.0]}, geometry=[shapely.box(-2, 51, -1, 54)], crs=DEGREES)
     found = predict_areas(model, area)
-    points = lattice(area.geometry.iloc[0], 64)
+    points, shares = lattice(area.geometry.iloc[0], 64)
     table = pd.DataFrame(points, columns=["longitude", "latitude"]).assign(depth=3.0)
-    weights = np.cos(np.radians(points[:, 1]))
+    weights = shares * np.cos(np.radians(points[:, 1]))
     assert found["mean"].iloc[0] == pytest.approx(np.average(model.predict(table), weights=weights))
     assert found.crs.to_epsg() == 4326
     with pytest.raises(InputError, match=r"The model has the column 'depth' beside longitude and latitude"):
@@ -243,14 +243,27 @@ def test_cells_of_a_raster_are_areas(tmp_path: Path) -> None:
 
 
 def test_a_lattice_lies_within_its_area_and_is_never_empty() -> None:
-    points = lattice(AREAS[1], 100)
+    points, _ = lattice(AREAS[1], 100)
     assert 60 <= len(points) <= 140
     assert np.all(np.hypot(*(points - 2.0).T) < 1.0)
     sliver = shapely.Polygon([(0, 0), (10, 10), (10, 10.001)])
-    assert len(lattice(sliver, 4)) >= 1
+    assert len(lattice(sliver, 4)[0]) >= 1
+    assert len(lattice(shapely.box(0, 0, 1e6, 1), 64)[0]) == 64
     ring = shapely.Point(0, 0).buffer(1.0).difference(shapely.Point(0, 0).buffer(0.99))
-    inside = lattice(ring, 1)
+    inside, _ = lattice(ring, 1)
     assert shapely.contains_xy(ring, inside).all()
+
+
+TRIANGLE = shapely.Polygon([(0, 0), (3, 0), (0, 3)])
+BOW_TIE = shapely.Polygon([(0, 0), (3, 3), (3, 0), (0, 2)])
+OVERLAP = shapely.MultiPolygon([shapely.box(0, 0, 3, 1), shapely.box(2, 0, 4, 1)])
+
+
+@pytest.mark.parametrize(("area", "mean"), [(TRIANGLE, 2.0), (BOW_TIE, 3.082), (OVERLAP, 2.5)])
+def test_an_average_is_over_all_of_an_area_and_nothing_beside(area: shapely.Geometry, mean: float) -> None:
+    X = pd.DataFrame(np.random.default_rng(0).uniform(0.0, 4.0, (300, 2)), columns=["x", "y"])
+    model = ExactGPRegressor(GaussianKernel(5.0, 100.0), 1e-4).fit(X, X.sum(axis=1))
+    assert abs(predict_areas(model, geopandas.GeoSeries([area]))["mean"].iloc[0] - mean) < 5e-3
 
 
 def test_what_is_no_area_is_refused() -> None:
@@ -277,7 +290,7 @@ def test_areas_take_columns_of_all_kinds() -> None:
     table["town"] = rng.choice(["a", "b"], 60)
     model = GPRegressor(kernel=GaussianKernel(1.0), noise_variance=0.1, noise="normal").fit(table, rng.normal(size=60))
     areas = geopandas.GeoDataFrame({"new": [True], "town": ["a"]}, geometry=[shapely.box(0.0, 0.0, 1.0, 1.0)])
-    places = lattice(areas.geometry[0], 64)
+    places, _ = lattice(areas.geometry[0], 64)
     rows = pd.DataFrame({"x": places[:, 0], "y": places[:, 1], "new": True, "town": "a"})
     np.testing.assert_allclose(predict_areas(model, areas)["mean"], model.predict(rows).mean())
 

@@ -21,7 +21,7 @@ from lmgp import (
     SphericalCoordinates,
     predict_grid,
 )
-from lmgp.errors import InputError
+from lmgp.errors import InputError, OutputError
 from lmgp.grids import grid_rows, write_geotiff
 from tests.conftest import draw
 
@@ -259,6 +259,14 @@ def test_cells_end_at_a_pole_and_go_on_beyond_the_date_line() -> None:
         np.testing.assert_allclose(cells["mean"].sel(lon=lon, lat=lat), model.predict(inside).mean())
 
 
+def test_cells_of_a_plane_have_no_date_line() -> None:
+    X = pd.DataFrame({"lon": np.linspace(-200.0, -160.0, 60), "lat": np.tile([0.0, 1.0, 2.0], 20)})
+    model = ExactGPRegressor(GaussianKernel(20.0), 1e-4).fit(X, X["lon"] / 10.0)
+    axes = {"lon": (-195.0, -165.0, 4), "lat": (0.0, 2.0, 2)}
+    cells, points = (predict_grid(model, axes, average_over=n)["mean"] for n in (2, 1))
+    np.testing.assert_allclose(cells, points, atol=0.05)
+
+
 @pytest.mark.parametrize("name", ["mean", "upper", "target"])
 def test_columns_with_the_names_of_predictions_are_refused(name: str) -> None:
     X, y = frame()
@@ -294,6 +302,19 @@ def test_rasters_that_are_refused(model: ExactGPRegressor, tmp_path: Path) -> No
     write([50.666667, 50.333333, 50.0])
     with rasterio.open(tmp_path / "map.tif") as file:
         assert file.transform[4] == pytest.approx(-1 / 3, abs=1e-6)
+
+
+def test_a_raster_that_finds_no_place_names_its_file(
+    model: ExactGPRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Any, path: str, **options: Any) -> None:
+        raise OSError("Write failed")  # as rasterio says it, without the error of the system
+
+    monkeypatch.setattr("rioxarray.raster_array.RasterArray.to_raster", full)
+    grid = predict_grid(model, {"lat": [50.0, 51.0], "lon": [0.0, 1.0]})
+    with pytest.raises(OutputError, match=r"map\.tif cannot be written: Write failed\. Free the place"):
+        write_geotiff(grid, tmp_path / "map.tif")
+    assert not list(tmp_path.iterdir())
 
 
 def test_cells_of_degrees_weigh_by_the_cosine_of_the_latitude() -> None:

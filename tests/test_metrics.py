@@ -334,6 +334,13 @@ def test_standard_deviations_stand_for_their_squares(metric) -> None:
     assert metric(y, mean, std=np.sqrt(variance)) == pytest.approx(metric(y, mean, variance), rel=1e-12)
 
 
+@pytest.mark.parametrize("given", [{"variance": 0.9}, {"std": [1.0, 1.0]}])
+@pytest.mark.parametrize("metric", [nlpd, crps, coverage])
+def test_a_distribution_takes_no_variance_beside_it(metric, given: dict) -> None:
+    with pytest.raises(InputError, match=r"has its own variance: .* The level is coverage\(y, distribution, level=0.9"):
+        metric([0.0, 1.0], stats.norm([0.0, 0.0], 1.0), **given)
+
+
 def test_the_error_of_a_distribution_is_that_of_its_means() -> None:
     y, mean, variance = (np.array(values) for values in zip(*SCORED, strict=True))
     assert rmse(y, stats.norm(mean, np.sqrt(variance))) == rmse(y, mean)

@@ -302,7 +302,7 @@ class Fit:
         summary, totals = sums.summary, sums.targets
         assert summary is not None  # of some rows
         change = np.zeros_like(self.origin)
-        kept = self.before if sums.are_quick and isinstance(self.before, Trended) else None
+        kept = self.before if sums.are_quick and isinstance(self.before, Trended) and self.before.is_told else None
         if kept is not None:
             change = self.level - self.origin
         elif self.trend.estimated:
@@ -319,7 +319,8 @@ class Fit:
         state = replace(
             self, sums=sums, centers=centers, farthest=farthest, column_scales=summary.deviations, before=None
         )
-        return state.conditioned(posterior if kept is None else kept.around(posterior), level)
+        gib = getattr(self.recipe, "max_memory_gib", None)
+        return state.conditioned(posterior if kept is None else kept.around(posterior), level, gib=gib)
 
     def conditioned(
         self, posterior: Posterior, level: Floats, rows: Rows | None = None, gib: float | None = None

@@ -78,8 +78,10 @@ class LocalizedGPRegressor(AdditiveGaussianProcess):
     centroids_ : ndarray of shape (n_centroids, d)
         In the units of X; of no rows where every test row is its own.
     reach_ : float
-        The distance from a centroid, in lengthscales, beyond which rows are left out. Leaving them out changes no mean
-        by more than 1e-3 predictive standard deviations: see `lmgp.posteriors.local.LocalPosterior`.
+        The distance from a centroid, in lengthscales, beyond which rows are left out. With the features, that changes
+        no mean by more than 1e-3 predictive standard deviations. With ``solver="dual"`` there is no such bound: with
+        little noise, or where y contradicts the kernel, it may be several times that, see
+        `lmgp.posteriors.local.reach_of`.
     kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 

@@ -20,6 +20,7 @@ from lmgp.estimators.rows_left_out import MOST_ROWS, with_noise_of_sample
 from lmgp.io.sources import Chunk, source_of
 from lmgp.kernels.table import row_variances
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
+from lmgp.posteriors.trend import check_number
 from lmgp.recipes import AdditiveRecipe
 from lmgp.sums.base import Sample
 from lmgp.sums.cubes import CubeSums
@@ -210,8 +211,9 @@ class AdditiveGaussianProcess(GaussianProcess):
         """Add rows to the model, with its kernel, noise variance and map as they are.
 
         The first call is `fit`, which learns what is not given from these rows. The model of several calls is that of
-        one call with all rows after the first one, in any order; of `ResidualGPRegressor`, it has other blocks. A
-        prediction in another thread is that of the model before or after; updates come from one thread.
+        one call with all rows after the first one, in any order; of `ResidualGPRegressor`, it has other blocks. Of
+        models of nearest rows, a trend is estimated anew until 4,000 rows are there, and stays then. A prediction in
+        another thread is that of the model before or after; updates come from one thread.
 
         Parameters
         ----------
@@ -275,8 +277,9 @@ class AdditiveGaussianProcess(GaussianProcess):
         ------
         InputError
             If rows are not in the model: of a model that keeps its rows, always; of one that keeps sums, where no rows
-            have the sums that would be left. If `keep` is no positive number, is given beside rows, or the model has
-            sums in place of its rows. The model then is as it was.
+            have the sums that would be left. If no more rows would be left than a trend has coefficients. If `keep` is
+            no positive number, is given beside rows, or the model has sums in place of its rows. The model then is as
+            it was.
         """
         if keep is not None:
             if X is not None or isinstance(keep, bool) or not isinstance(keep, Integral) or keep < 1:
@@ -285,19 +288,21 @@ class AdditiveGaussianProcess(GaussianProcess):
                     f"{'' if X is None else ' and rows'}."
                 )
             check_is_fitted(self)
-            self._fitted = self._fitted.with_sums(self._fitted.known_sums.settled.latest(int(keep)))
-            return self
-        gone = self._sums_of(Chunk(X, y, sample_weight, noise_variances))
-        try:
-            remaining = self._fitted.known_sums - gone
-        except InputError as error:
-            named = ", ".join(sorted(self._table.names_of(ManyCategories)))
-            if not named:
-                raise
-            raise InputError(
-                f"{error} Of {named}, with more than {MOST_LEVELS} categories, the rows of fit have effects that other "
-                "rows tell, so that they are not found: forget(keep=) takes out those that came first."
-            ) from error
+            remaining = self._fitted.known_sums.settled.latest(int(keep))
+        else:
+            gone = self._sums_of(Chunk(X, y, sample_weight, noise_variances))
+            try:
+                remaining = self._fitted.known_sums - gone
+            except InputError as error:
+                named = ", ".join(sorted(self._table.names_of(ManyCategories)))
+                if not named:
+                    raise
+                raise InputError(
+                    f"{error} Of {named}, with more than {MOST_LEVELS} categories, the rows of fit have effects that "
+                    "other rows tell, so that they are not found: forget(keep=) takes out those that came first."
+                ) from error
+        if (trend := self._fitted.trend).estimated:
+            check_number(remaining.n_rows, len(trend.index))
         self._fitted = self._fitted.with_sums(remaining)
         return self
 

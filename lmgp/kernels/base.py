@@ -130,6 +130,11 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
     # A NumPy number in front of a kernel leaves the product to the kernel.
     __array_ufunc__ = None
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "covariance" in vars(cls) and "prior_variance" not in vars(cls):  # inherited, it is that of another function
+            cls.prior_variance = Kernel.prior_variance  # type: ignore[method-assign]
+
     @property
     def label(self) -> str:
         """What tables call the kernel."""
@@ -217,7 +222,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
             As `sections`.
         """
         rows: Floats = checked_table(X)
-        return self.checked(rows.shape[1]).evaluate_diagonal(rows)
+        return self._of_table(X, rows).evaluate_diagonal(rows)
 
     def evaluate_diagonal(self, X: Floats) -> Floats:
         """Evaluate k(x, x) for each row, as `diagonal`, of rows and a kernel that are not checked again."""
@@ -322,8 +327,8 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
             If a parameter of the kernel is out of its range, or does not fit the rows.
         """
         rows: Floats = checked_table(Z, "Z")
-        self.checked(rows.shape[1])
-        right, values = as_tensor(rows), self.values(None, torch.device("cpu"))
+        kernel = self._of_table(Z, rows)
+        right, values = as_tensor(rows), kernel.values(None, torch.device("cpu"))
 
         def section(X: ArrayLike) -> Floats:
             left: Floats = checked_table(X)
@@ -331,7 +336,9 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
                 raise InputError(
                     f"X and Z must have the same number of columns; got {left.shape[1]} and {rows.shape[1]}."
                 )
-            return self.evaluate_at(as_tensor(left), right, values).numpy()
+            if kernel is not self and list(getattr(X, "columns", Z.columns)) != list(Z.columns):  # type: ignore[union-attr]
+                raise InputError(f"X and Z must have the same columns in the same order for {self!r}.")
+            return kernel.evaluate_at(as_tensor(left), right, values).numpy()
 
         return section
 
@@ -353,7 +360,11 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         InputError
             As `sections`.
         """
-        return self.sections(checked_table(X) if Z is None else Z)(X)
+        return self.sections(X if Z is None else Z)(X)
+
+    def _of_table(self, table: Any, rows: Floats) -> "Kernel":
+        """Return the kernel, checked, with the indices that the names of columns have in a table."""
+        return self.with_indices(getattr(table, "columns", None), rows.shape[1]).checked(rows.shape[1])
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -475,7 +486,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
             If the kernel has no metric, or does not fit the rows.
         """
         rows: Floats = checked_table(X)
-        return self.checked(rows.shape[1]).in_lengthscales(rows)
+        return self._of_table(X, rows).in_lengthscales(rows)
 
     def in_lengthscales(self, X: Floats) -> Floats:
         """Divide each column by its lengthscale, as `scale`, of rows and a kernel that are not checked again."""

@@ -160,7 +160,7 @@ def nlpd(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, *, std: Arr
     >>> round(nlpd([0.0, 2.0], [0.0, 0.0], std=[1.0, 2.0]), 4)
     1.5155
     """
-    return float(np.mean(nlpd_rows(y, mean, _variance(variance, std))))
+    return float(np.mean(nlpd_rows(y, mean, _variance(mean, variance, std))))
 
 
 def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, *, std: ArrayLike | None = None) -> float:
@@ -202,7 +202,7 @@ def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, *, std: Arr
     >>> round(crps([0.0, 3.0], [0.0, 3.0], variance=[1.0, 4.0]), 4)
     0.3505
     """
-    return float(np.mean(crps_rows(y, mean, _variance(variance, std))))
+    return float(np.mean(crps_rows(y, mean, _variance(mean, variance, std))))
 
 
 def coverage(
@@ -243,7 +243,7 @@ def coverage(
     >>> coverage([0.0, 1.9, 2.0, -3.0], [0.0] * 4, std=[1.0] * 4)
     0.5
     """
-    half_width, variance = np.sqrt(2.0) * special.erfinv(checked_level(level)), _variance(variance, std)
+    half_width, variance = np.sqrt(2.0) * special.erfinv(checked_level(level)), _variance(mean, variance, std)
     if variance is None:
         return float(np.mean(np.abs(2.0 * pit(y, mean) - 1.0) <= level))
     y, mean, variance = checked_values({"y": y, "mean": mean, "variance": variance}, targets=True)
@@ -316,8 +316,13 @@ def crps_rows(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> NDA
     return np.asarray(error * special.erf(z / np.sqrt(2.0)) + deviation * (2.0 * density - 1.0 / np.sqrt(np.pi)))
 
 
-def _variance(variance: ArrayLike | None, std: ArrayLike | None) -> ArrayLike | None:
-    """Return variances, given as such or as standard deviations."""
+def _variance(mean: Any, variance: ArrayLike | None, std: ArrayLike | None) -> ArrayLike | None:
+    """Return variances, given as such or as standard deviations; none of distributions."""
+    if hasattr(mean, "cdf") and not (variance is None and std is None):
+        raise InputError(
+            "A distribution has its own variance: give no variance or std beside it. The level is coverage(y, "
+            "distribution, level=0.9)."
+        )
     if std is None:
         return variance
     if variance is not None:

@@ -429,7 +429,8 @@ def reach_of(features: KernelMap | None, kernel: Kernel, noise: Noise, rows: Row
     rows of less than εσ² each be left out. The Cauchy-Schwarz inequality in the norm of A⁻¹ bounds the change of the
     mean by √v (n √ε σ rms(y)/σ²_noise + n ε σ² ‖w‖/σ²_noise), with the norm of the weights ‖w‖ ≤ √n rms(y)/(2 σ_noise),
     and the relative change of the variance v by n ε σ²/σ²_noise. So ε = min{(τ σ²_noise/(2 n σ rms(y)))²,
-    τ σ²_noise/(2 n σ²)} keeps both below τ = `prune`.
+    τ σ²_noise/(2 n σ²)} keeps both below τ = `prune`. That is of the model of the features: where the kernel itself of
+    the rows within reach takes their place, nothing bounds the changes, and with little noise they are larger.
     """
     if features is None or not prune:
         return float("inf")

@@ -88,12 +88,7 @@ class Trend:
         index = chosen_columns(columns, names, rows.X.shape[1])
         if index is None:
             return CONSTANT_TREND
-        n, q = len(rows), len(index)
-        if n <= q + 1:
-            raise InputError(
-                f"A trend of {q} columns has {q + 1} coefficients, and needs more rows than that; got {n}. Use "
-                "trend='constant', or list fewer columns."
-            )
+        check_number(len(rows), len(index))
         shares = _shares(rows)
         chosen = rows.X[:, index]
         mean, deviations = shares @ chosen, column_deviations(Rows(chosen, rows.Y, shares))
@@ -278,6 +273,11 @@ class Trended(Posterior):
         self._posterior = posterior.combined(residual)
 
     @property
+    def is_told(self) -> bool:
+        """Whether there are as many rows as tell a trend: it then stays as it is where rows come and go."""
+        return self.n_rows >= TREND_ROWS
+
+    @property
     def untrended(self) -> Posterior:
         """The posterior of [Y − Hβ | H]."""
         return self._posterior
@@ -424,6 +424,15 @@ def trended(
         sample = rows.take(steady_sample(rows.with_targets(rows.Y[:, : -trend.n_columns]), most))
         products = ExactPosterior(posterior.kernel, sample, posterior.noise, max_memory_gib).products()
     return Trended(posterior, trend, products)
+
+
+def check_number(n: int, q: int) -> None:
+    """Refuse numbers of rows that do not determine a trend of q columns."""
+    if n <= q + 1:
+        raise InputError(
+            f"A trend of {q} columns has {q + 1} coefficients, and needs more rows than that; got {n}. Use "
+            "trend='constant', or list fewer columns."
+        )
 
 
 def chosen_columns(trend: Any, names: Sequence[str] | None, n_inputs: int) -> Indices | None:

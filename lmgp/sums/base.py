@@ -41,7 +41,7 @@ class Sums(ABC):
     # Whether a posterior of nearly the same rows saves time without a change of the result.
     uses_start: ClassVar[bool] = False
 
-    # Whether a posterior is made at once, whatever the number of rows: a trend then stays as it was estimated.
+    # Whether a posterior is made at once, whatever the number of rows: a trend that 4,000 rows told then stays.
     are_quick: ClassVar[bool] = False
 
     @property

@@ -114,7 +114,25 @@ class TestOfAllRows:
         np.testing.assert_allclose(both(model, T), both(expected, T), rtol=0, atol=1e-9)
 
 
-def test_a_trend_stays_as_it_was_estimated() -> None:
+def test_a_trend_that_few_rows_told_is_estimated_anew() -> None:
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0.0, 100.0, (600, 1)), axis=0)
+    kernel = MaternKernel(1.0, 0.25)
+    y = 0.5 * X[:, 0] + rng.multivariate_normal(np.zeros(600), kernel(X)) + 0.3 * rng.normal(size=600)
+    given: dict[str, Any] = {"kernel": kernel, "noise_variance": 0.09, "trend": "linear"}
+    model = NearestNeighborsGPRegressor(40, **given).fit(X[:20], y[:20])
+    before = model.trend_.coef_error[0]
+    whole = NearestNeighborsGPRegressor(40, **given).fit(X, y)
+    model.partial_fit(X[20:400], y[20:400]).partial_fit(X[400:], y[400:])
+    assert before > 50.0 * whole.trend_.coef_error[0]
+    assert model.trend_.coef[0] == pytest.approx(whole.trend_.coef[0], rel=1e-8)
+    np.testing.assert_allclose(both(model, X[::9] + 0.05), both(whole, X[::9] + 0.05), rtol=0, atol=1e-8)
+    other = model.with_rows(X[:30], y[:30])
+    assert other.merge(model.with_rows(X[30:], y[30:])).trend_.coef[0] == pytest.approx(whole.trend_.coef[0], rel=1e-8)
+
+
+def test_a_trend_that_many_rows_told_stays_as_it_was_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lmgp.posteriors.trend, "TREND_ROWS", 200)
     X, y, T = rows(300)
     y = y + 2.0 * X[:, 0]
     model = NearestNeighborsGPRegressor(300, **GIVEN, trend="linear").fit(X[:200], y[:200])

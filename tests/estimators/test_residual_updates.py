@@ -202,7 +202,15 @@ class TestAfterUpdates:
         with pytest.raises(InputError, match=r"Models of one map, .* merge"):
             model.merge(residual(random_state=1).fit(X[:300], y[:300]))
 
-    def test_a_trend_stays_as_it_was(self) -> None:
+    def test_a_trend_that_few_rows_told_is_estimated_anew(self) -> None:
+        X, y, _ = drawn()
+        y = y + 3.0 * X[:, 0]
+        model, whole = (residual(trend=[0]).fit(X[:n], y[:n]) for n in (20, len(X)))
+        assert model.trend_.coef[0] != pytest.approx(whole.trend_.coef[0], rel=1e-3)
+        assert model.partial_fit(X[20:], y[20:]).trend_.coef[0] == pytest.approx(whole.trend_.coef[0], rel=1e-8)
+
+    def test_a_trend_that_many_rows_told_stays_as_it_was(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lmgp.posteriors.trend, "TREND_ROWS", 300)
         X, y, T = drawn()
         y = y + 3.0 * X[:, 0]
         model = residual(trend=[0]).fit(X[:300], y[:300])

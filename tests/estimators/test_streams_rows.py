@@ -187,6 +187,16 @@ def test_options_of_fit_with_chunks(tmp_path: Any, capsys: pytest.CaptureFixture
     )
 
 
+@pytest.mark.parametrize("name", ["featurized_trend", "spectral_trend"])
+def test_rows_that_would_not_determine_the_trend_are_no_model(name: str) -> None:
+    model = made(name).fit(chunks())
+    before = model.predict(T)
+    with pytest.raises(InputError, match=r"of 2 columns has 3 coefficients, and needs more rows than that; got 3"):
+        model.forget(X[3:], Y[3:])
+    np.testing.assert_array_equal(model.predict(T), before)
+    assert model.forget(X[4:], Y[4:]).trend_.coef.shape == (2,)
+
+
 @pytest.mark.parametrize("size", [1, 40])
 def test_a_trend_is_that_of_all_chunks_where_these_are_sorted(size: int) -> None:
     order = np.argsort(X[:, 0])

@@ -112,6 +112,16 @@ def test_names_that_are_not_there_are_told() -> None:
         learn(X, y, kernel=MaternKernel(lengthscale_bounds=(0.1, 1.0)).on("latt"))
 
 
+def test_names_are_those_of_the_table_at_which_a_kernel_is_evaluated() -> None:
+    X, _ = table()
+    kernel, alone = GaussianKernel(2.0).on("lon") + GaussianKernel(), X[["lon"]].to_numpy()
+    np.testing.assert_array_equal(kernel(X), GaussianKernel(2.0)(alone) + GaussianKernel()(X))
+    np.testing.assert_array_equal(kernel.diagonal(X), np.full(len(X), 2.0))
+    np.testing.assert_array_equal(GaussianKernel(2.0).on("lon").scale(X)[:, list(X).index("lon")], alone[:, 0] / 2.0)
+    with pytest.raises(InputError, match="X and Z must have the same columns in the same order for SumKernel"):
+        kernel(X, X[list(X)[::-1]])
+
+
 def test_a_kernel_of_no_columns_is_refused() -> None:
     model = NearestNeighborsGPRegressor(5, kernel=GaussianKernel(0.5) + GaussianKernel().on([]), noise_variance=NOISE)
     with pytest.raises(InputError, match="must list at least one column"):

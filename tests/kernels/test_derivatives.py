@@ -206,3 +206,14 @@ def test_a_subclass_with_another_covariance_is_learned_by_it() -> None:
     expected = learn(np.log(X), y, kernel=GaussianKernel(lengthscale_bounds=(1e-2, 1e2))).kernel
     assert warped.lengthscale == pytest.approx(expected.lengthscale, rel=1e-2)
     assert not any(warped.can(one) for one in ("spectral_density", "frequencies", "gaussian_components"))
+
+
+@pytest.mark.parametrize("parent", [GaussianKernel, PeriodicKernel])
+def test_a_subclass_with_another_covariance_has_the_variances_of_its_own(parent: type[Kernel]) -> None:
+    class Growing(parent):
+        def covariance(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+            return (1.0 + X) * super().covariance(X, Z, values) * (1.0 + Z.mT)
+
+    z = [[2.5], [20.0]]
+    np.testing.assert_allclose(Growing(1.0).diagonal(z), [3.5**2, 21.0**2])
+    np.testing.assert_allclose(Growing(1.0).diagonal(z), np.diag(Growing(1.0)(z)))
