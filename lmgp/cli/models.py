@@ -95,7 +95,7 @@ def fit(arguments: argparse.Namespace) -> None:
         **of_targets,
         "rows": len(rows),
         "table": "standard input" if arguments.table == STANDARD else Path(arguments.table).name,
-        **({"ranges": np.column_stack((X.min(axis=0), X.max(axis=0))).tolist()} if is_numeric else {}),
+        **({"ranges": np.column_stack((np.nanmin(X, axis=0), np.nanmax(X, axis=0))).tolist()} if is_numeric else {}),
     }
     save_with_notes(model, arguments.out, notes)
     sys.stdout.write(f"{facts(model, notes)}\n")

@@ -184,7 +184,7 @@ def show_dates(axis: Axis) -> None:
 
 
 def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> Floats:
-    """Return the rows that a figure of one or two input columns shows, shape (n, n_columns).
+    """Return the rows that a figure of one or two input columns shows, shape (n, n_columns), some perhaps with gaps.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
     Raises
     ------
     InputError
-        If the model or X have another number of columns, or there are no rows.
+        If the model or X have another number of columns, there are no rows, or the model takes no gaps and X has one.
     """
     check_model(model)
     columns = "one input column" if n_columns == 1 else f"{n_columns} input columns"
@@ -208,8 +208,11 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
         raise InputError(f"{what} is of {columns}; the model has {got}. Use {instead}.")
     if X is None:
         raise InputError(f"{what} needs rows X of shape (n, {n_columns}), whose extent it shows; got none.")
+    finite = columns_of(model) is None or "allow-nan"
     try:
-        rows: Floats = check_array(as_numbers(model, X)[0], dtype=np.float64, input_name="X")
+        rows: Floats = check_array(as_numbers(model, X)[0], dtype=np.float64, ensure_all_finite=finite, input_name="X")
+        if np.isnan(rows).any(axis=1).all():
+            raise ValueError("No row of X has all coordinates.")
     except ValueError as error:
         raise InputError(f"{what} needs rows X of shape (n, {n_columns}), whose extent it shows. {error}") from error
     if rows.shape[1] != n_columns:
@@ -264,8 +267,8 @@ def predict(
 
 
 def extent(values: Floats, margin: float) -> tuple[float, float]:
-    """Return the range of values with a margin, a share of it, on both sides; a range of one where it has none."""
-    low, high = float(values.min()), float(values.max())
+    """Return the range of known values with a margin, a share of it, on both sides; one of one where it has none."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
     width = (high - low) * margin if high > low else 0.5
     return low - width, high + width
 

@@ -1,5 +1,7 @@
 """Joint predictions of several rows: their covariance, and draws of functions."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -14,10 +16,14 @@ from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
 
-# The nearest rows whose errors of prediction say how predictions are correlated.
-NEIGHBORS = 128
-# Up to this number of rows, draws are by a root of the covariance; of more, by Fourier features of the prior.
+if TYPE_CHECKING:
+    from lmgp.posteriors.exact import ExactPosterior
+
+# Up to this number of rows, draws are by a root of the covariance; of more, by Fourier features of the prior. Up to
+# this number of training rows, correlations are those of the exact process.
 DENSE = 2048
+# Of more, the nearest rows whose errors of prediction say how predictions are correlated.
+NEIGHBORS = 128
 # The columns of these; every draw has its own.
 COLUMNS = 2048
 # Bytes of covariances that are held at a time.
@@ -34,7 +40,8 @@ def near_covariance(kernel: Kernel, rows: Rows, noise: Noise, X: Floats, varianc
 
     A row x is predicted by Sₓy, from the k training rows that are nearest to it. The errors f(x) − Sₓy are jointly
     Gaussian under the prior. So their covariance is positive semi-definite; its diagonal is the variance of the
-    nearest-neighbour Gaussian process, and with as many neighbours as rows it is that of the exact one.
+    nearest-neighbour Gaussian process, and with as many neighbours as rows it is that of the exact one. Of few training
+    rows, all are neighbours.
 
     Parameters
     ----------
@@ -46,6 +53,8 @@ def near_covariance(kernel: Kernel, rows: Rows, noise: Noise, X: Floats, varianc
     X : ndarray of shape (m, d)
     variance : ndarray of shape (m,)
     """
+    if len(rows) <= DENSE:
+        return with_variance(_exact(kernel, rows, noise).covariance(X), variance)
     m = len(X)
     check_memory(4.0 * 8.0 * m**2, f"The covariance of {m:,} rows, and what it is made from,", ADVICE)
     weights, used, _ = _near_weights(kernel, rows, noise, X)
@@ -74,14 +83,23 @@ def near_samples(
     """
     if is_dense(kernel, X):
         return normal_draws(near_covariance(kernel, rows, noise, X, variance), n_samples, rng)
-    weights, used, own = _near_weights(kernel, rows, noise, X)
-    found = np.empty((len(X), n_samples))
-    deviations = np.sqrt(noise.of_weighted_rows(used))
-    for column in found.T:
-        (there, here) = prior_draw(kernel, (used.X, X), rng)
-        column[:] = here - weights @ (there + deviations * rng.standard_normal(len(used)))
+    if len(rows) <= DENSE:
+        exact = _exact(kernel, rows, noise)
+        found, own = exact.sample(X, n_samples, rng), exact.variances(X)
+    else:
+        weights, used, own = _near_weights(kernel, rows, noise, X)
+        found, deviations = np.empty((len(X), n_samples)), np.sqrt(noise.of_weighted_rows(used))
+        for column in found.T:
+            (there, here) = prior_draw(kernel, (used.X, X), rng)
+            column[:] = here - weights @ (there + deviations * rng.standard_normal(len(used)))
     found *= np.sqrt(variance / np.maximum(own, 1e-300))[:, None]
     return found
+
+
+def _exact(kernel: Kernel, rows: Rows, noise: Noise) -> "ExactPosterior":
+    from lmgp.posteriors.exact import ExactPosterior  # here, for it imports this module
+
+    return ExactPosterior(kernel, rows, noise)
 
 
 def _near_weights(kernel: Kernel, rows: Rows, noise: Noise, X: Floats) -> tuple[csr_array, Rows, Floats]:

@@ -273,6 +273,18 @@ def test_missing_values_are_left_out_where_asked_for(fitted: Callable[[int], Non
     assert "19 rows of the table" in Page("model.html").source
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_columns_with_a_gap_are_drawn(d: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = frame(50, d)
+    table.iloc[3, 0] = np.nan
+    table.to_csv("gap.csv", index=False)
+    given = ["--kernel", "gaussian", "--ard", "no", "--noise", "normal", "--noise-variance", "0.01", "--quiet"]
+    assert main(["fit", "gap.csv", "--target", "price", "--out", "gap.lmgp", *given]) == 0
+    assert main(["plot", "gap.lmgp", "gap.csv", "--out", "page.html", "--quiet"]) == 0
+    assert [title for title in Page("page.html").titles if title in FIELDS[d]] == FIELDS[d]
+
+
 def test_one_row_and_a_constant_column_are_drawn(fitted: Callable[[int], None]) -> None:
     fitted(2)
     frame(1, 2).to_csv("one.csv", index=False)

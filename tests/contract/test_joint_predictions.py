@@ -10,6 +10,7 @@ from scipy.stats import norm
 from lmgp import (
     ExactGPRegressor,
     FeaturizedGPRegressor,
+    GaussianKernel,
     GPRegressor,
     MaternKernel,
     NearestNeighborsGPRegressor,
@@ -72,7 +73,9 @@ def test_draws_have_the_mean_and_the_covariance(name: str) -> None:
     np.testing.assert_array_equal(model.sample_y(T, 2, random_state=1), model.sample_y(T, 2, random_state=1))
 
 
-def test_of_a_season_the_covariance_from_all_rows_is_the_exact_one() -> None:
+@pytest.mark.parametrize("few", [1, 30])
+def test_of_a_season_the_covariance_from_all_rows_is_the_exact_one(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint, "DENSE", few)
     X = np.sort(np.random.default_rng(0).uniform(0.0, 6.0, 30))[:, None]
     kernel = MaternKernel(5.0) + MaternKernel(20.0) * PeriodicKernel(1.0)
     given = {"kernel": kernel, "noise_variance": 0.01}
@@ -115,7 +118,28 @@ def test_a_large_map_has_the_exact_covariance_and_a_small_one_keeps_what_it_leav
     np.testing.assert_allclose(small[-2:, -2:], expected[-2:, -2:], atol=1e-6)
 
 
-def test_correlations_are_those_of_the_exact_process_where_all_rows_are_near() -> None:
+def test_correlations_from_few_rows_are_those_of_the_exact_process() -> None:
+    rng = np.random.default_rng(0)
+    X, T = rng.uniform(0.0, 4.0, (700, 3)), rng.uniform(0.0, 4.0, (40, 3))
+    given = {"kernel": GaussianKernel(1.5).on([1]) + GaussianKernel(1.0).on([0]), "noise_variance": 0.01}
+    y = np.sin(X[:, 0])
+    of_mean = ExactGPRegressor(**given).fit(X, y).predict(T, return_cov=True)[1].mean()
+    for model in (ExactGPRegressor(**given, solver="iterative"), NearestNeighborsGPRegressor(700, **given)):
+        assert model.fit(X, y).predict(T, return_cov=True)[1].mean() == pytest.approx(of_mean, rel=0.01)
+
+
+def test_many_rows_from_few_are_drawn_with_the_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint, "DENSE", 60)
+    monkeypatch.setattr(joint, "COLUMNS", 128)
+    X, y, T = draw(60, n_new=70)
+    model = make("nearest_rows", kernel=GaussianKernel(4.0)).fit(X, y)
+    of_mean, of_covariance = standardized(model, T)
+    assert np.abs(of_mean).max() < 4.5
+    assert np.abs(of_covariance).max() < 5.0
+
+
+def test_correlations_are_those_of_the_exact_process_where_all_rows_are_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint, "DENSE", 1)
     X, y, T = draw(100)
     exact = ExactGPRegressor(**GIVEN).fit(X, y).predict(T, return_cov=True)[1]
     for name in ("localized_dual", "nearest_rows"):
@@ -124,7 +148,8 @@ def test_correlations_are_those_of_the_exact_process_where_all_rows_are_near() -
         np.testing.assert_allclose(cov / sizes[0], exact / sizes[1], atol=1e-7)
 
 
-def test_a_rough_kernel_is_nearly_exact_from_few_near_rows() -> None:
+def test_a_rough_kernel_is_nearly_exact_from_few_near_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint, "DENSE", 1)
     X, y, T = draw(400, n_new=40, outside=False)
     given = {"kernel": MaternKernel(1.0, smoothness=0.5), "noise_variance": 0.01}
     exact = ExactGPRegressor(**given).fit(X, y).predict(T, return_cov=True)[1]

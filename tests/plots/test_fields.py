@@ -89,6 +89,20 @@ def test_dates_are_read_along_the_axis(kind: str) -> None:
     np.testing.assert_allclose(curve.get_ydata(), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_rows_with_gaps_are_not_drawn(d: int) -> None:
+    X, y = rows(60, d)
+    X[3, 0] = np.nan
+    model = GPRegressor(kernel="matern52", noise="normal", missing="impute").fit(X, y)
+    draw = plots.band if d == 1 else plots.map
+    left, right = np.ravel(draw(model, X, n_points=5))[0].get_xlim()
+    assert left < np.nanmin(X[:, 0]) < np.nanmax(X[:, 0]) < right
+    with pytest.raises(InputError, match="No row of X has all coordinates"):
+        draw(model, X[3:4])
+    with pytest.raises(InputError, match="contains infinity"):
+        draw(model, np.full((1, d), np.inf))
+
+
 def test_points_have_a_map() -> None:
     rng = np.random.default_rng(0)
     points = geopandas.GeoSeries.from_xy(rng.uniform(-3.0, 1.0, 40), rng.uniform(50.0, 54.0, 40), crs=4326)
