@@ -14,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 # Benchmarks that draw figures and write tables of the pages from their kept results.
 REDRAWN := columns fast_prediction few_rows kernel_sgd kriging learning localized priors quality residual rows_left_out sameness seasons sizes \
-	sparse_taylor spectral spherical tables trends
+	sparse_taylor spectral spherical summits tables trends
 
 compare: .venv/.package
 	$(BIN)/lmgp compare sinc diabetes
