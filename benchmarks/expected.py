@@ -4,7 +4,7 @@ Before a fit begins, it says about how many seconds its stages will take. Here s
 
     python benchmarks/expected.py [--data-dir DIR] [--sets NAME ...] [--shapes N:D ...]
 
-Writes benchmarks/results/expected.json, and the table in docs/learning_measured.md. Two threads, five minutes.
+Writes benchmarks/results/expected.json, and the table in docs/scale.md. Two threads, five minutes.
 """
 
 import argparse
@@ -88,7 +88,7 @@ def main():
     for run in runs:
         (n, d), expected = run["rows"], sum(run["plan"].values())
         lines.append(f"| {run['name']} | {n:,} | {d} | {expected:.0f} | {run['s']:.0f} |")
-    write_table("learning_measured.md", "expected", lines)
+    write_table("scale.md", "expected", lines)
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     check_installed("geopandas", "areas")
     import geopandas
     import pandas
+    import shapely
 
     if not has_geometry(areas):
         raise InputError(f"areas must be a GeoDataFrame or a GeoSeries of polygons; got a {type(areas).__name__}.")
@@ -86,7 +87,10 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     shapes = areas.geometry
     if wrong := sorted(set(shapes.geom_type.map(str)) - {"Polygon", "MultiPolygon"}):
         raise InputError(f"Areas must be polygons; got {', '.join(wrong)}.")
-    if empty := sum(shape.area == 0.0 for shape in shapes):
+    # What an invalid polygon covers, without its holes: its own area counts parts that are gone around in the other
+    # direction as negative ones.
+    polygons = shapely.make_valid(np.asarray(shapes), method="structure", keep_collapsed=False)
+    if empty := np.count_nonzero(shapely.area(polygons) == 0.0):
         raise InputError(f"{empty:,} of {len(shapes):,} areas have no extent: leave them out.")
     columns = columns_of(model)
     refuse_other_system(shapes.crs, None if columns is None else columns.crs)
@@ -108,7 +112,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
         raise InputError(f"areas have a column {taken[0]!r}, which the prediction would replace: rename it.")
 
     def points_within(place: int) -> tuple[pandas.DataFrame, Floats]:
-        points, shares = lattice(shapes.iloc[place], n_points)
+        points, shares = lattice(polygons[place], n_points)
         rows = {across: points[:, 0], up: points[:, 1]}
         rows |= {name: areas[name].iloc[np.full(len(points), place)].array for name in others}
         return pandas.DataFrame({name: rows[name] for name in names}), shares
@@ -120,8 +124,6 @@ def lattice(area: Any, n_points: int) -> tuple[Floats, Floats]:
     """Return the centroids, shape (k, 2), of the about `n_points` parts of an area in cells, and their shares of it."""
     import shapely
 
-    if not area.is_valid:
-        area = shapely.union_all(shapely.buffer(shapely.make_valid(shapely.get_parts(area)), 0.0))
     shapely.prepare(area)
     left, low, right, high = area.bounds
     n_columns, n_rows = (

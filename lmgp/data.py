@@ -654,7 +654,7 @@ def _refuse_no_inputs(estimator: BaseEstimator, X: Any, options: dict[str, Any])
 
 def refuse_other_columns(estimator: BaseEstimator, X: Any) -> None:
     """Refuse a data frame with other columns than `fit` had, or in another order."""
-    if not hasattr(X, "columns"):
+    if not hasattr(X := pandas_frame(X), "columns"):
         return
     refuse_what_is_no_table(X, "X")
     try:

@@ -256,10 +256,14 @@ def test_a_lattice_lies_within_its_area_and_is_never_empty() -> None:
 
 TRIANGLE = shapely.Polygon([(0, 0), (3, 0), (0, 3)])
 BOW_TIE = shapely.Polygon([(0, 0), (3, 3), (3, 0), (0, 2)])
+LOBES, AROUND = shapely.Polygon([(0, 0), (3, 3), (3, 0), (0, 3)]), [(0, 0), (4, 0), (4, 4), (0, 4)]
+HOLE = shapely.Polygon(AROUND, [[(1, 1), (5, 1), (5, 2), (1, 2)]])  # which sticks out
 OVERLAP = shapely.MultiPolygon([shapely.box(0, 0, 3, 1), shapely.box(2, 0, 4, 1)])
 
 
-@pytest.mark.parametrize(("area", "mean"), [(TRIANGLE, 2.0), (BOW_TIE, 3.082), (OVERLAP, 2.5)])
+@pytest.mark.parametrize(
+    ("area", "mean"), [(TRIANGLE, 2.0), (BOW_TIE, 3.082), (LOBES, 3.0), (HOLE, 4.0), (OVERLAP, 2.5)]
+)
 def test_an_average_is_over_all_of_an_area_and_nothing_beside(area: shapely.Geometry, mean: float) -> None:
     X = pd.DataFrame(np.random.default_rng(0).uniform(0.0, 4.0, (300, 2)), columns=["x", "y"])
     model = ExactGPRegressor(GaussianKernel(5.0, 100.0), 1e-4).fit(X, X.sum(axis=1))

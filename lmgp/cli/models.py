@@ -228,6 +228,7 @@ def _axes(given: list[str], model: Any) -> "dict[str, Axis]":
     from lmgp.columns.categories import Categories
     from lmgp.columns.dates import Dates
     from lmgp.columns.table import column_names, columns_of
+    from lmgp.utils.columns import reads_as_number
 
     columns, names = columns_of(model), column_names(model)
     texts, dates = (set() if columns is None else columns.names_of(kind) for kind in (Categories, Dates))
@@ -238,14 +239,19 @@ def _axes(given: list[str], model: Any) -> "dict[str, Axis]":
             raise _wrong_axis(axis)
         if name in axes:
             raise InputError(f"--grid has the column {name!r} more than once.")
-        axes[name] = [values] if name in texts or name not in names else _axis(values, axis, name in dates)
+        codes = values.count(":") == 2 and all(map(reads_as_number, values.split(":")))  # of categories, such as 1:3:3
+        is_text = (name in texts and not codes) or name not in names
+        axes[name] = [values] if is_text else _axis(values, axis, name in dates)
     return axes
 
 
 def _axis(text: str, whole: str, of_dates: bool) -> "Axis":
-    """Return the numbers of an axis, or the dates if it may have some, from their text."""
+    """Return the values of an axis of numbers or, with `of_dates`, of dates, from their text."""
+    from lmgp.io.tables import TRUTH
     from lmgp.utils.columns import reads_as_date, reads_as_number
 
+    if text.lower() in TRUTH:
+        return TRUTH[text.lower()]
     if reads_as_number(text):
         return float(text)
     if of_dates and reads_as_date(text):

@@ -236,7 +236,10 @@ class Columns:
         if frame is None or frame.shape[1] != len(self.names):
             return check(X)
         if named and (got := tuple(map(str, X.columns))) != self.names:
-            raise InputError(f"X must have the columns of fit, {', '.join(self.names)}; got {', '.join(got)}.")
+            j = next(j for j, name in enumerate(got) if name != self.names[j])
+            raise InputError(
+                f"X must have the columns of fit in their order: column {j} was {self.names[j]!r}, and is {got[j]!r}."
+            )
         values = self._read(frame)
         gaps = np.isnan(values)
         if missing == "error" and gaps.any():

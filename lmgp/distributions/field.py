@@ -33,8 +33,8 @@ class ScaleField:
 
     The inputs are the columns of X, the predicted mean, and the logarithm of the predicted standard deviation, each in
     the standard deviation of the rows that it was fitted to: errors may grow with the size of y, and with the distance
-    to the data. A mean that varies less than what is predicted of it is in predicted standard deviations. The kernel is
-    Matérn's of smoothness 3/2, through landmarks.
+    to the data. The mean is in the larger of its own standard deviation and the root mean square of the predicted ones.
+    The kernel is Matérn's of smoothness 3/2, through landmarks.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class ScaleField:
         if not unit.any() or np.ptp(np.abs(errors)) == 0.0:
             return None
         unit = np.where(unit > 0.0, unit, 1.0)
-        # Of a function that is nearly constant, a mean that was predicted without a row tells the row's own error.
+        # Of a nearly constant function, a mean predicted without a row varies by that row's error alone.
         unit[-2] = max(unit[-2], math.sqrt(np.mean(np.square(std))))
         scaled = (inputs - centre) / unit
         n_landmarks = min(LANDMARKS, -(-len(errors) // ROWS_OF_EACH))

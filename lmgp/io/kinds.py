@@ -15,7 +15,7 @@ from lmgp.utils.dates import in_utc
 if TYPE_CHECKING:
     import pandas
 
-# The zone of times that were not in UTC in the file, whose clocks are those of UTC.
+# Stands for every zone but UTC: times are converted to UTC, and this says that they had one.
 ELSEWHERE = timezone(timedelta(0), "elsewhere")
 
 
@@ -36,6 +36,8 @@ class Kinds:
         Gets the zones of the times of columns of dates, see `lmgp.utils.dates.zone_of`.
     crs : pyproj.CRS or None
         Gets the reference system of points.
+    found : dict of str to str
+        Gets the kinds of the columns that were read.
     """
 
     expected: Mapping[str, str | None] = field(default_factory=dict)
@@ -43,7 +45,7 @@ class Kinds:
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     zones: dict[str, set[str]] = field(default_factory=dict)
     crs: Any = None
-    _found: dict[str, str] = field(default_factory=dict)
+    found: dict[str, str] = field(default_factory=dict)
 
     @property
     def dates(self) -> set[str]:
@@ -51,7 +53,7 @@ class Kinds:
         return self._of_kind("dates")
 
     def _of_kind(self, wanted: str) -> set[str]:
-        return {name for name, kind in self._found.items() if kind == wanted}
+        return {name for name, kind in self.found.items() if kind == wanted}
 
     def note(self, name: str, kind: str) -> None:
         """Note what a part of a column has.
@@ -61,7 +63,7 @@ class Kinds:
         DatasetError
             If a part before had something else: its numbers would be taken for those of texts.
         """
-        before = self._found.setdefault(name, kind)
+        before = self.found.setdefault(name, kind)
         if before != kind:
             raise DatasetError(
                 f"Column {name!r} has {before} in some rows and {kind} in others: make it one of these, or choose the "

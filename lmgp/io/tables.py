@@ -507,7 +507,8 @@ def _as_numbers(
         place, words = pandas.factorize(fields)
         kinds_of_words = [_kind(word, decimal) for word in words]
         counts = Counter(kinds_of_words[j] for j in place if j >= 0)
-        kind = expected or max(KINDS, key=counts.__getitem__)
+        before = None if kinds is None else kinds.found.get(name)  # in the rows that were read before
+        kind = expected or (before if before and counts[before] else max(KINDS, key=counts.__getitem__))
         wrong = [j for j, one in enumerate(kinds_of_words) if one is not None and one not in KINDS[kind]]
         if wrong and expected != "text":  # categories may be anything
             return nothing, (int(np.isin(place, wrong).argmax()), kind)

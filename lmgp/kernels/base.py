@@ -132,7 +132,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "covariance" in vars(cls) and "prior_variance" not in vars(cls):  # inherited, it is that of another function
+        if "covariance" in vars(cls) and "prior_variance" not in vars(cls):  # that of the parent's covariance
             cls.prior_variance = Kernel.prior_variance  # type: ignore[method-assign]
 
     @property

@@ -630,6 +630,16 @@ def test_an_axis_of_a_grid_may_be_a_category_that_reads_as_a_number(folder: Path
         np.testing.assert_allclose(found["mean"], expected[row], rtol=1e-9)
 
 
+def test_an_axis_of_a_grid_may_be_a_range_of_codes_or_a_truth(folder: Path) -> None:
+    table = pd.DataFrame({"rooms": [1, 2, 3] * 20, "garden": [True, False] * 30})
+    model = lmgp.GPRegressor(kernel="gaussian", noise="normal", columns={"rooms": "category"})
+    model.fit(table, 2.0 * table["rooms"] + table["garden"]).save("model.lmgp")
+    grid = ["--grid", "rooms=1:3:3", "garden=True"]
+    assert main(["predict", "model.lmgp", *grid, "--out", "out.csv", "--quiet"]) == 0
+    rows = pd.DataFrame({"rooms": [1, 2, 3], "garden": True})
+    np.testing.assert_allclose(pd.read_csv("out.csv")["mean"], model.predict(rows), rtol=1e-9)
+
+
 def test_a_model_of_an_array_with_categories_takes_columns_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
