@@ -147,7 +147,7 @@ def learn(
     -----
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
     which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
-    kernel has one, or from one of another noise, or stretched along columns, if ten steps from there lead far higher;
+    kernel has one, or from one of another noise, or a random one, if ten steps from there lead far higher;
     up to 500 rows also from the best one of other lengthscales, whose end is taken where the evidence for it is strong.
     Of more than 20 columns, 0, 1, 2, 5, 10 or 20 have lengthscales of their own, and all others share one: as many as
     have the largest evidence of up to 500 rows, less the logarithm of the number of choices of as many columns. Of more

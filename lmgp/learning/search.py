@@ -14,7 +14,8 @@ from lmgp.learning.forms import Form
 from lmgp.learning.periods import likely_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, Space, Units
+from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, OWN_DEVIATION, PRIOR_DEVIATION, Space, Units
+from lmgp.neighbours.placement import column_order
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.linalg import ROUNDING
 from lmgp.utils.parallel import parallel_map
@@ -24,10 +25,10 @@ from lmgp.utils.progress import tried_kernel
 # for all columns and parts, in √d standard deviations, and a noise variance, in variances of y.
 FIRST_ROWS = 500
 LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
-# The best points of each noise, and the same with lengthscales of columns longer or shorter by the first number, in
-# logarithms, are compared after the second number of steps, with the third number of rows. Another one than the best is
-# taken where it ends higher by the fourth number of nats.
-STRETCH, RACE_STEPS, RACE_ROWS, FAR_HIGHER = math.log(10.0), 10, 250, 10.0
+# The best points of each noise, and the second number of the likeliest of the first number of random ones, are compared
+# after the third number of steps, with the fourth number of rows. Another one than the best is taken where it ends
+# higher by the fifth number of nats.
+RANDOM, RACING, RACE_STEPS, RACE_ROWS, FAR_HIGHER = 60, 6, 10, 250, 10.0
 # The Vecchia likelihood of all rows is climbed from the mean of the ends of climbs by this number of samples of as many
 # rows, each of which is overfitted by itself.
 N_SAMPLES = 4
@@ -173,10 +174,10 @@ class Search:
         return [self._race_winner(space, samples[0], ranked), *others[:1]]
 
     def _race_winner(self, space: Space, rows: Rows, ranked: Sequence[Floats]) -> Floats:
-        """Return the best start; or one of another noise or stretched, if a few steps from there lead far higher.
+        """Return the best start; or one of another noise or a random one, if a few steps from there lead far higher.
 
-        How high a point is says little of the summit behind it, and starts of other noise lie on the other side of a
-        valley where a function is rough along some columns and smooth along others.
+        How high a point is says little of the summit behind it, and where a function is rough along some columns and
+        smooth along others, no start of one lengthscale is near the highest.
         """
         n_columns = len(np.unique(space.lengthscales[2]))
         if not (space.form.named and space.form.kernel.can("metric")) or n_columns > NUMBERS[-1]:
@@ -186,8 +187,9 @@ class Search:
         some = rows.take(slice(RACE_ROWS))
         noises = [start[space.kinds == "noise"].sum() for start in ranked]
         of_noises = [ranked[i] for i in np.unique(noises, return_index=True)[1]]
-        points = [ranked[0], *of_noises, *(stretched(quick_objective(some, space), start) for start in of_noises)]
-        points = list({tuple(point): point for point in points}.values())
+        drawn, objective = random_points(space, self.rows, ranked[0]), quick_objective(some, space)
+        likeliest = np.argsort(parallel_map(lambda free: -objective.value(free), list(drawn)), kind="stable")[:RACING]
+        points = list({tuple(point): point for point in (ranked[0], *of_noises, *drawn[likeliest])}.values())
         ends = parallel_map(lambda free: Climb(quick_objective(some, space), free).go_on(RACE_STEPS).at.value, points)
         last = int(np.argmax(ends))
         return points[last] if ends[last] > ends[0] + FAR_HIGHER else points[0]
@@ -201,19 +203,20 @@ def quick_objective(rows: Rows, space: Space) -> ExactObjective:
     return ExactObjective(rows, space, VecchiaLikelihood(rows, len(rows), SCREENING_NEIGHBORS, sampling()))
 
 
-def stretched(objective: ExactObjective, start: Floats) -> Floats:
-    """Make lengthscales of columns longer or shorter, all that are far likelier so or the likeliest, repeatedly."""
-    scales, _, columns = objective.space.lengthscales
-    longer = np.zeros((columns.max() + 1, len(start)))
-    longer[columns, scales] = STRETCH
-    moves, value = np.concatenate((-longer, longer)), objective.value(start)
-    while True:
-        gains = np.array(parallel_map(objective.value, list(start + moves))) - value
-        if not gains.max() > STRONG_EVIDENCE:
-            return start
-        ends = [start + moves[np.argmax(gains)], start + moves[gains > STRONG_EVIDENCE].sum(axis=0)]
-        values = parallel_map(objective.value, ends)
-        start, value = ends[int(np.argmax(values))], max(values)
+def random_points(space: Space, rows: Rows, start: Floats) -> Floats:
+    """Draw points around the median of the prior, shape (RANDOM, n_free), with the periods of a start.
+
+    The logarithm of a lengthscale is a sum of what all have in common, those of its part, those of its column, and it
+    alone. Columns in any order have the same points.
+    """
+    rng, d, (scales, parts, _) = sampling(), rows.X.shape[1], space.lengthscales
+    places, n_parts = np.argsort(column_order(rows.X.T))[space.labels[scales, 1]], int(parts.max()) + 1
+    shapes = (1, 1), (n_parts, 1), (1, d), (n_parts, d)
+    common, of_parts, of_columns, own = (rng.standard_normal((RANDOM, *shape)) for shape in shapes)
+    offsets = rng.standard_normal((RANDOM, len(start)))
+    offsets[:, scales] = (common + of_parts + of_columns + own)[:, parts, places]
+    offsets *= np.where(space.kinds == "noise", PRIOR_DEVIATION, OWN_DEVIATION)
+    return np.where(np.isin(space.kinds, ("lengthscale", "variance", "noise")), space.median + offsets, start)
 
 
 def starting_points(space: Space, rows: Rows) -> Iterator[Floats]:

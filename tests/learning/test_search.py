@@ -188,6 +188,7 @@ class TestLittleNoise:
             return climbed(trying, space, samples, start)
 
         monkeypatch.setattr(Search, "_climbed", counted)
+        monkeypatch.setattr(Search, "_race_winner", lambda trying, space, rows, ranked: ranked[0])
         if lower:
             monkeypatch.setattr(searching, "end_with_shared_lengthscales", lambda rows, space, start: start)
         search(*friedman(0.0), exact=True).optimum(form_of("matern12+matern52+gaussian", True, 5))
@@ -471,20 +472,36 @@ def test_a_short_lengthscale_is_found_between_long_ones() -> None:
     assert found.space.noise_variance(found.free) < 0.05
 
 
-def test_columns_of_no_effect_are_stretched_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, calls = np.random.default_rng(0), list[Floats]()
-    X = rng.normal(size=(200, 20))
-    trying, form = (
-        search(X, np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=200), exact=True),
-        form_of("gaussian", True, 20),
+def test_random_points_are_those_of_columns_in_any_order_and_spread_as_lengthscales_are_thought_to() -> None:
+    rng = np.random.default_rng(0)
+    X, order = rng.normal(size=(50, 3)), [2, 0, 1]
+    spaces, points = [], []
+    for columns in (X, X[:, order] * 10.0 + 3.0):
+        trying = search(columns, X[:, 0])
+        spaces.append(Space(form_of("matern12+gaussian", True, 3), trying.units))
+        points.append(searching.random_points(spaces[-1], trying.rows, spaces[-1].median))
+    scales, parts, columns = spaces[0].lengthscales
+    there = [
+        int(np.flatnonzero((parts == p) & (columns == order.index(c)))[0]) for p, c in zip(parts, columns, strict=True)
+    ]
+    np.testing.assert_allclose(points[1][:, scales[there]], points[0][:, scales])
+    offsets = points[0] - spaces[0].median
+    assert offsets[:, spaces[0].kinds == "noise"].std() == pytest.approx(3.0, rel=0.3)
+    assert offsets[:, scales].std() == pytest.approx(2.0, rel=0.3)  # a sum of four terms
+    of_columns = np.corrcoef(offsets[:, scales].T)
+    assert of_columns.min() > 0.0  # what all have in common
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_rough_and_smooth_columns_have_parts_of_their_own(seed: int) -> None:
+    """From one lengthscale for all columns and parts, climbs end 50 nats and more below the highest summit."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (150, 2))
+    function = np.sin(40.0 * X[:, 0]) + X[:, 1]
+    found = search(X, function + 0.1 * rng.normal(size=150), exact=True).optimum(
+        form_of("matern12+matern52+gaussian", True, 2)
     )
-    objective = trying._objective(trying.rows, Space(form, trying.units))
-    plain = objective.value
-    monkeypatch.setattr(objective, "value", lambda free: (calls.append(free), plain(free))[1])
-    end = searching.stretched(objective, list(searching.starting_points(objective.space, trying.rows))[6])
-    lengthscales = objective.space.kernel(end).lengthscale
-    assert lengthscales[0] < lengthscales[1:].min()
-    assert len(calls) < 200  # 40 moves a round
+    assert found.space.noise_variance(found.free) < 0.05
 
 
 def test_a_start_of_another_noise_is_taken_where_its_summit_is_higher() -> None:
