@@ -146,17 +146,15 @@ def learn(
     Notes
     -----
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
-    which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
-    kernel has one, or from one of another noise, or a random one, if ten steps from there lead far higher;
-    up to 500 rows also from the best one of other lengthscales, whose end is taken where the evidence for it is strong.
+    which Fisher scoring finds from one of 100 points that are drawn from the prior, with the likely periods of the rows
+    where the kernel has one: of the eight likeliest by 250 rows, the one from which ten steps lead to the largest
+    evidence, by Laplace's approximation.
     Of more than 20 columns, 0, 1, 2, 5, 10 or 20 have lengthscales of their own, and all others share one: as many as
     have the largest evidence of up to 500 rows, less the logarithm of the number of choices of as many columns. Of more
     than `max_learning_rows` rows, the likelihood is Vecchia's, of at most 20,000 rows, each given the 44 nearest rows
     before it in a random order, and up to 64 of them where there are fewer rows. It is climbed from the mean of four
     kernels, each learned from 500 rows, with half of these neighbours first, and then with all. Of eight and more
-    columns, a random sample of 1,048,576 rows stands for more of them. Where a noise variance below a thousandth of the
-    variance of y was learned, the exact likelihood of a sum is climbed again from where its parts share their
-    lengthscales, if that is likelier.
+    columns, a random sample of 1,048,576 rows stands for more of them.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what
