@@ -6,9 +6,10 @@ race of the eight likeliest (the default), beside the best of --climbs climbs by
 from random points; NLPD of 1,000 test rows in standard deviations of y.
 
     OMP_NUM_THREADS=1 python benchmarks/summits.py [--draws 3] [--climbs 20]
-    python benchmarks/summits.py --redraw  # the table alone, from the results
+    python benchmarks/summits.py --redraw  # the table alone, from the results, and the figure
 
-Writes benchmarks/results/summits.json, and the table in docs/learning_measured.md.
+Writes benchmarks/results/summits.json, the table in docs/learning_measured.md, and docs/summits.png, for which it
+learns from 40 rows.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from itertools import product
 from unittest.mock import patch
 
 import numpy as np
-from common import RESULTS, write, write_table
+from common import FIGURES, NARROW, RESULTS, WIDTH, write, write_table
 from scipy.optimize import minimize
 
 N_TEST = 1000
@@ -118,6 +119,66 @@ def write_page():
     write_table("learning_measured.md", "summits", lines)
 
 
+def draw():
+    """Draw the starting points of 40 rows of one column, the race of the eight likeliest, and where the winner ends."""
+    import matplotlib.pyplot as plt
+
+    from lmgp.data import Rows
+    from lmgp.learning import search as searching
+    from lmgp.learning.forms import make_form
+    from lmgp.learning.scoring import Climb, ExactObjective
+    from lmgp.learning.space import Space, Units
+
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0.0, 10.0, 40)
+    y = np.sin(3.0 * x) + 0.4 * x + 0.6 * rng.normal(size=40)
+    rows = Rows(x[:, None], y - y.mean())
+    units = Units.of(rows, True)
+    space = Space(make_form("matern52", False, rows), units)
+    objective = ExactObjective(rows, space)
+    at = [int(np.flatnonzero(space.kinds == kind)[0]) for kind in ("lengthscale", "noise")]
+    (variance,) = np.flatnonzero(space.kinds == "variance")
+
+    def shown(points):
+        return np.exp(np.asarray(points)[:, at] + space.log_units[at[0]] * np.array([1.0, 0.0]))
+
+    def path(start, steps):
+        climb, places = Climb(searching.quick_objective(rows, space), start), [start]
+        for _ in range(steps):
+            places.append(climb.go_on(1).free)
+        return shown(places)
+
+    points = searching.starting_points(space, rows)
+    order = np.argsort([-objective.value(free) for free in points], kind="stable")
+    winner = searching.Search(rows, units, None, True, 0)._start(space, rows)
+    grid = np.array([np.linspace(low, high, 60) for low, high in ((-4.0, 3.5), (-6.0, 2.0))])
+    heights = np.full((60, 60), -np.inf)
+    for (i, scale), (j, noise) in product(enumerate(grid[0]), enumerate(grid[1])):
+        free = space.median.copy()
+        free[at] = scale, noise
+        for free[variance] in np.linspace(-2.0, 4.0, 9):
+            heights[j, i] = max(heights[j, i], objective.value(free))
+    with plt.rc_context(NARROW):
+        figure, ax = plt.subplots(figsize=(WIDTH, 4.2), layout="constrained")
+        top = heights.max()
+        scales = np.exp(grid[0] + space.log_units[at[0]])
+        levels = top - np.array([40.0, 30.0, 20.0, 15.0, 10.0, 7.0, 5.0, 3.0, 2.0, 1.0, 0.3])
+        filled = ax.contourf(scales, np.exp(grid[1]), heights - top, levels - top, cmap="Blues", extend="both")
+        figure.colorbar(filled, ax=ax, label="log posterior less its maximum, nats")
+        ax.plot(*shown(points).T, ".", color="0.45", markersize=4, label="100 random points")
+        for free in points[order[: searching.RACING]]:
+            ax.plot(*path(free, searching.RACE_STEPS).T, "-", color="C1", linewidth=1.2)
+        ax.plot(*shown(points[order[: searching.RACING]]).T, "o", color="C1", label="the 8 likeliest, and ten steps")
+        ends = path(winner, 30)
+        ax.plot(*ends.T, "-", color="C3", linewidth=2.0)
+        ax.plot(*ends[:1].T, "o", color="C3", label="that of the largest evidence")
+        ax.plot(*ends[-1:].T, "*", color="C3", markersize=15, label="the maximum that is learned")
+        ax.set(xscale="log", yscale="log", xlabel="lengthscale", ylabel="noise variance, in variances of y")
+        ax.set(xlim=scales[[0, -1]], ylim=np.exp(grid[1][[0, -1]]))
+        ax.legend(loc="lower right", fontsize=9)
+        figure.savefig(FIGURES / "summits.png")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=3)
@@ -132,3 +193,4 @@ if __name__ == "__main__":
             write("summits", {"runs": runs})
             print(name, number, kernel, flush=True)
     write_page()
+    draw()

