@@ -2,7 +2,7 @@
 
 Made functions whose likelihood has several maxima: --draws draws of 150 to 250 rows each. The parameters that are
 learned, by the exact likelihood with the prior, from the likeliest of the starting points and from the winner of the
-race of the eight likeliest (the default), beside the best of --climbs climbs by another optimiser, scipy's L-BFGS-B,
+race of the 32 likeliest (the default), beside the best of --climbs climbs by another optimiser, scipy's L-BFGS-B,
 from random points; NLPD of 1,000 test rows in standard deviations of y.
 
     OMP_NUM_THREADS=1 python benchmarks/summits.py [--draws 3] [--climbs 20]
@@ -120,7 +120,7 @@ def write_page():
 
 
 def draw():
-    """Draw the starting points of 40 rows of one column, the race of the eight likeliest, and where the winner ends."""
+    """Draw the starting points of 40 rows of one column, the race of the 32 likeliest, and where the winner ends."""
     import matplotlib.pyplot as plt
 
     from lmgp.data import Rows
@@ -165,13 +165,13 @@ def draw():
         levels = top - np.array([40.0, 30.0, 20.0, 15.0, 10.0, 7.0, 5.0, 3.0, 2.0, 1.0, 0.3])
         filled = ax.contourf(scales, np.exp(grid[1]), heights - top, levels - top, cmap="Blues", extend="both")
         figure.colorbar(filled, ax=ax, label="log posterior less its maximum, nats")
-        ax.plot(*shown(points).T, ".", color="0.45", markersize=4, label="100 random points")
+        ax.plot(*shown(points).T, ".", color="0.45", markersize=4, label="200 random points")
         for free in points[order[: searching.RACING]]:
-            ax.plot(*path(free, searching.RACE_STEPS).T, "-", color="C1", linewidth=1.2)
-        ax.plot(*shown(points[order[: searching.RACING]]).T, "o", color="C1", label="the 8 likeliest, and ten steps")
+            ax.plot(*path(free, sum(searching.RACE_STEPS[:2])).T, "-", color="C1", linewidth=1.0)
+        ax.plot(*shown(points[order[: searching.RACING]]).T, "o", color="C1", label="the 32 likeliest, and three steps")
         ends = path(winner, 30)
         ax.plot(*ends.T, "-", color="C3", linewidth=2.0)
-        ax.plot(*ends[:1].T, "o", color="C3", label="that of the largest evidence")
+        ax.plot(*ends[:1].T, "o", color="C3", label="the winner of the race")
         ax.plot(*ends[-1:].T, "*", color="C3", markersize=15, label="the maximum that is learned")
         ax.set(xscale="log", yscale="log", xlabel="lengthscale", ylabel="noise variance, in variances of y")
         ax.set(xlim=scales[[0, -1]], ylim=np.exp(grid[1][[0, -1]]))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import permutations
 from time import perf_counter
 
@@ -14,7 +15,7 @@ from lmgp.learning.forms import Form
 from lmgp.learning.periods import likely_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.space import CLOSE_DEVIATION, LEAST_SCALE, OWN_DEVIATION, PRIOR_DEVIATION, Space, Units
+from lmgp.learning.space import LEAST_SCALE, OWN_DEVIATION, PRIOR_DEVIATION, Space, Units
 from lmgp.neighbours.placement import column_order
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.linalg import ROUNDING
@@ -23,10 +24,11 @@ from lmgp.utils.progress import tried_kernel
 
 # Of samples of this number of rows, the exact likelihood is taken to begin with.
 FIRST_ROWS = 500
-# A climb starts at one of this number of random points of the prior. Of the second number of them, the likeliest of the
-# third number of rows, it is the one from which the fourth number of steps leads to the largest evidence; or the
-# likeliest of those whose evidence is level with that, less than the last number of nats below.
-POINTS, RACING, RACE_ROWS, RACE_STEPS, LEVEL = 100, 8, 250, 10, 0.1
+# A climb starts at one of this number of random points of the prior. The second number of them, the likeliest of the
+# third number of rows, race: each takes these numbers of steps, and after each number the half of larger evidence goes
+# on. Of the last ones, the likeliest start is taken that has no less than the largest evidence but for the last number
+# of nats: more would be strong by Kass and Raftery (1995).
+POINTS, RACING, RACE_ROWS, RACE_STEPS, STRONG_EVIDENCE = 200, 32, 250, (1, 2, 4, 8), 3.0
 # The Vecchia likelihood of all rows is climbed from the mean of the ends of climbs by this number of samples of as many
 # rows, each of which is overfitted by itself.
 N_SAMPLES = 4
@@ -39,10 +41,6 @@ INFORMATION = 500, 30
 # alone: at the start of the first one they tell how far off that start is. The exact likelihood, which takes normal
 # errors, is climbed in place of the second; up to `FIRST_ROWS` rows of the first.
 MOST_POSITIONS, MOST_NEIGHBORS, MOST_SQUARES = 20_000, 64, 40_000_000
-# Few rows are learned from with the prior of close lengthscales where the evidence for it is the first number of nats,
-# which is strong by Kass and Raftery (1995). Where the evidence against it, by a quadratic likelihood, is more than the
-# second number, it is not tried.
-STRONG_EVIDENCE, HOPELESS = 3.0, 10.0
 # Of more columns than the last of these numbers, as many have lengthscales of their own as is likeliest. Climbs that
 # tell take at most this number of steps, for lengthscales need not be exact to be compared, and are steered by the
 # information of the Vecchia likelihood with this number of neighbours of each row.
@@ -68,9 +66,6 @@ class Search:
         Of the order of the rows, see `lmgp.data.sampling`.
     tails : bool, default=False
         Whether errors may have a t, in Vecchia's likelihood, where that pays.
-    close : bool, default=False
-        Whether the prior may be that of lengthscales that are close to each other, where rows of the exact likelihood
-        ask for it. Likelihoods that are to be compared need the same prior.
     """
 
     rows: Rows
@@ -79,7 +74,6 @@ class Search:
     exact: bool
     draw: int
     tails: bool = False
-    close: bool = False
 
     def optimum(self, form: Form) -> Climb:
         """Maximise the likelihood, from the best of random starting points."""
@@ -114,8 +108,8 @@ class Search:
             small = replace(space, least_noise=LEAST_SCALE)
             ends = parallel_map(lambda sample: Climb(self._objective(sample, small), start).go_on().free, samples)
             start = np.mean(ends, axis=0)
-        first = self._first(space, half, start)
-        space = first.space
+        few = self.exact and len(self.rows) <= FIRST_ROWS
+        first = Climb(self._objective(self.rows, space) if few else VecchiaObjective(half, space), start).go_on()
         climb = Climb(VecchiaObjective(whole, space, self.tails), first.free)
         if not self.exact:
             return climb.go_on()
@@ -123,34 +117,21 @@ class Search:
         exact = ExactObjective(self.rows, space, half)
         if math.isfinite(climb.objective.degrees) and climb.go_on().at.value > exact.value(first.free):
             return climb
-        if isinstance(first.objective, ExactObjective):
+        if few:
             return first
         last = Climb(exact, first.free)
         # All rows together may have no Cholesky factor where those near to each have one.
         return (last if math.isfinite(last.at.value) else Climb(exact, start)).go_on()
 
-    def _first(self, space: Space, half: VecchiaLikelihood, start: Floats) -> Climb:
-        """Climb Vecchia's likelihood, or the exact one of few rows, with the prior that the rows ask for."""
-        few = self.exact and len(self.rows) <= FIRST_ROWS
-
-        def climbed(space: Space, start: Floats) -> Climb:
-            objective = self._objective(self.rows, space) if few else VecchiaObjective(half, space)
-            return Climb(objective, start).go_on()
-
-        apart = climbed(space, start)
-        if not (self.exact and self.close and len(space.lengthscales[0]) > 1):
-            return apart
-        close = replace(space, own_deviation=CLOSE_DEVIATION)
-        evidence = apart.log_evidence(space)
-        if apart.log_evidence(close) < evidence - HOPELESS:
-            return apart
-        together = climbed(close, apart.free)
-        return together if together.log_evidence(close) > evidence + STRONG_EVIDENCE else apart
-
     def _start(self, space: Space, rows: Rows) -> Floats:
-        """Return the starting point from which a few steps lead to the largest evidence of some rows.
+        """Return the starting point whose climb has the largest evidence of some rows, by successive halving.
 
         How high a point is says little of the summit behind it, and a high summit of few rows may be a narrow one.
+
+        References
+        ----------
+        K. Jamieson and A. Talwalkar, *Non-Stochastic Best Arm Identification and Hyperparameter Optimization*, AISTATS
+        2016.
         """
         # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
         space = space if self.exact else replace(space, least_noise=LEAST_SCALE)
@@ -160,14 +141,17 @@ class Search:
         likeliest = list(points[np.argsort(-values, kind="stable")[:RACING]])
         if not (space.form.kernel.can("metric") and is_narrow(space)):
             return likeliest[0]
+        climbs = parallel_map(lambda start: Climb(quick_objective(some, space), start), likeliest)
 
-        def evidence(start: Floats) -> float:
-            climb = Climb(quick_objective(some, space), start).go_on(RACE_STEPS)
-            return climb.log_evidence(space) if math.isfinite(climb.at.value) else -math.inf
+        def evidence(steps: int, climb: Climb) -> float:
+            climb.go_on(steps)
+            return climb.log_evidence() if math.isfinite(climb.at.value) else -math.inf
 
-        evidences = np.array(parallel_map(evidence, likeliest))
-        # Of those from which the same summit is climbed, rounding must not decide.
-        return likeliest[int(np.argmax(evidences > evidences.max() - LEVEL))]
+        racing = np.arange(len(climbs))
+        for steps in RACE_STEPS:
+            last, evidences = racing, np.array(parallel_map(partial(evidence, steps), [climbs[i] for i in racing]))
+            racing = np.sort(last[np.argsort(-evidences, kind="stable")[: len(last) // 2]])
+        return likeliest[last[np.argmax(evidences > evidences.max() - STRONG_EVIDENCE)]]
 
     def _objective(self, rows: Rows, space: Space) -> ExactObjective:
         return ExactObjective(rows, space, VecchiaLikelihood(rows, *INFORMATION, sampling(self.draw)))
@@ -205,12 +189,12 @@ def starting_points(space: Space, rows: Rows) -> Floats:
         # Columns that are constant come last, and leave the points of all others as they are.
         of_columns = rows.X.T[np.unique(space.labels[scales, 1])]
         places, n_parts = np.argsort(column_order(of_columns)[::-1])[columns], int(parts.max()) + 1
-        share, common = rng.uniform(size=POINTS), rng.standard_normal(POINTS)
+        share, common = rng.uniform(size=POINTS), PRIOR_DEVIATION * rng.standard_normal(POINTS)
         of_parts, own = (
             rng.standard_normal((*shape, POINTS)) for shape in ((n_parts,), (len(of_columns), n_parts + 1))
         )
-        offsets = common + of_parts[parts] + share * (own[places, parts] + own[places, n_parts])
-        points[:, scales] += OWN_DEVIATION * offsets.T
+        offsets = of_parts[parts] + share * (own[places, parts] + own[places, n_parts])
+        points[:, scales] += (common + OWN_DEVIATION * offsets).T
     at = np.flatnonzero((space.kinds == "period") & named)
     if len(at):
         of_terms, columns = space.labels[at].T
@@ -274,7 +258,7 @@ def screened(samples: Sequence[Rows], space: Space, start: Floats, n_rows: int) 
 
     def score(number: int) -> tuple[float, int, Floats]:
         climb, free = _climbed_tied(samples[0], space, np.minimum(rank, number)[columns], ends)
-        evidence = climb.log_evidence(climb.space, n_rows / len(samples[0]))
+        evidence = climb.log_evidence(n_rows / len(samples[0]))
         return evidence - math.log(math.comb(len(first), number)), number, free
 
     _, n_own, free = max(parallel_map(score, NUMBERS), key=lambda scored: scored[0])
