@@ -13,8 +13,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: compare test test-slow check docs fuzz coverage mutation figures gallery notebooks clean
 
 # Benchmarks that draw figures and write tables of the pages from their kept results.
-REDRAWN := columns fast_prediction few_rows kernel_sgd kriging learning localized priors quality residual rows_left_out sameness seasons sizes \
-	sparse_taylor spectral spherical summits tables trends
+REDRAWN := columns fast_prediction few_rows graph_index kernel_sgd kriging learning localized priors published quality \
+	residual rows_left_out sameness seasons sizes sparse_taylor spectral spherical summits tables trends
 
 compare: .venv/.package
 	$(BIN)/lmgp compare sinc diabetes
@@ -39,6 +39,7 @@ figures: .venv/.installed gallery
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/front_page.py
 	$(BIN)/python benchmarks/price_map.py
+	$(BIN)/python benchmarks/terrain.py
 
 gallery: .venv/.installed
 	$(BIN)/python docs/gallery.py

@@ -139,6 +139,8 @@ def predict_grid(
     checked_count(average_over, "average_over is a positive number of points")
     if level is not None and not (isinstance(level, Real) and 0.0 < level < 1.0):
         raise InputError(f"level is the probability of an interval, between 0 and 1; got {level!r}.")
+    if method not in ("distribution", "conformal"):
+        raise InputError(f"method must be 'distribution' or 'conformal'; got {method!r}.")
     names = column_names(model)
     if not isinstance(axes, Mapping):
         example = ", ".join(f"{name!r}: (0.0, 1.0, 50)" for name in names)
@@ -159,6 +161,7 @@ def predict_grid(
         steps = np.array([_step(name, grid[name]) if name in (across, up) else 0.0 for name in names])
         places = [names.index(name) for name in (across, up)]
         parts = [cell_averages(model, rows, steps, places, average_over) for rows in grid_rows(of_rows, names)]
+        parts = parts if return_std else [{"mean": part["mean"]} for part in parts]
     shape, dimensions = tuple(map(len, grid.values())), order
     coordinates: dict[str, Any] = {
         name: (name, points, _attributes(name), DAYS if points.dtype.kind == "M" else {})

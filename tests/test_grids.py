@@ -57,7 +57,8 @@ def test_each_point_is_predicted_as_a_row(model: ExactGPRegressor) -> None:
     latent = predict_grid(model, AXES)
     np.testing.assert_allclose(latent["std"] ** 2 + 0.04, grid["std"] ** 2, rtol=1e-10)
     assert list(latent) == ["mean", "std"]
-    assert list(predict_grid(model, AXES, return_std=False)) == ["mean"]
+    for average_over in (1, 2):
+        assert list(predict_grid(model, AXES, return_std=False, average_over=average_over)) == ["mean"]
 
 
 def test_values_can_be_given_in_any_order(model: ExactGPRegressor) -> None:
@@ -280,6 +281,8 @@ def test_models_and_maps_that_are_refused(model: ExactGPRegressor) -> None:
         predict_grid(ExactGPRegressor(), AXES)
     with pytest.raises(InputError, match=r"such as {'lat': \(0.0, 1.0, 50\), 'lon': \(0.0, 1.0, 50\)}; got \[1\]"):
         predict_grid(model, [1])
+    with pytest.raises(InputError, match="method must be 'distribution' or 'conformal'; got 'foo'"):
+        predict_grid(model, AXES, method="foo")
     with pytest.raises(InputError, match="between 0 and 1; got 95"):
         predict_grid(model, AXES, level=95)
     with pytest.raises(InputError, match="the model has no column 'longitude'; known: lat, lon"):

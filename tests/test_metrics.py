@@ -361,3 +361,15 @@ def test_the_crps_of_other_distributions_is_the_integral_of_its_definition(shape
 def test_the_crps_of_a_cauchy_distribution_is_that_of_a_t_with_one_degree() -> None:
     y = np.array([1.0, -3.0])
     assert crps(y, stats.t(1.0, np.zeros(2), 2.0)) == pytest.approx(crps(y, stats.cauchy(np.zeros(2), 2.0)), rel=1e-4)
+
+
+def test_distributions_of_scipy_with_inverses_of_another_name_are_scored() -> None:
+    y, mean, std = np.array([0.3, -1.2, 2.0]), np.array([0.0, 1.0, -1.0]), np.array([0.5, 1.0, 2.0])
+    found = crps(y, stats.Normal(mu=mean, sigma=std))
+    assert found == pytest.approx(crps(y, mean, std=std), rel=1e-4)
+
+
+@pytest.mark.parametrize("metric", [nlpd, crps, coverage])
+def test_one_distribution_for_all_rows_is_refused(metric) -> None:
+    with pytest.raises(InputError, match="A distribution must have one entry a row"):
+        metric([0.3, -1.2], stats.norm(0.0, 1.0))

@@ -226,3 +226,9 @@ def test_each_of_several_targets_has_its_own_density() -> None:
     each = MultiTargetGPRegressor(LOGS["pipeline"]).fit(X, targets)
     found = [nlpd_scorer(clone(LOGS["pipeline"]).fit(X, column), X, column) for column in targets.T]
     assert nlpd_scorer(each, X, targets) == pytest.approx(np.mean(found), rel=1e-12)
+
+
+def test_weights_of_other_rows_are_refused() -> None:
+    model = ExactGPRegressor(**GIVEN).fit(X, Y)
+    with pytest.raises(InputError, match=r"sample_weight must be one number a row, \(45,\); got shape \(5,\)"):
+        nlpd_scorer(model, X, Y, sample_weight=WEIGHTS[:5])

@@ -33,7 +33,7 @@ def scale_of(name: str) -> Scale:
 
 
 def warped(scale: Scale, mean: np.ndarray, std: np.ndarray) -> WarpedDistribution:
-    return WarpedDistribution(norm(mean, std), norm(mean, std), scale)
+    return WarpedDistribution(norm(mean, std), scale)
 
 
 def expected(function: Any, mean: float, std: float) -> float:
@@ -87,7 +87,7 @@ def test_densities_and_quantiles_are_those_of_scipy(name: str) -> None:
     mean = -MEAN if name == "falling" else MEAN
     textbook = lognorm(STD, scale=np.exp(MEAN))
     distribution = warped(scale, mean, STD)
-    for method in ("logpdf", "pdf", "cdf", "sf"):
+    for method in ("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf"):
         np.testing.assert_allclose(getattr(distribution, method)(y), getattr(textbook, method)(y), rtol=1e-7)
     for q in (0.025, 0.5, 0.9):
         np.testing.assert_allclose(distribution.ppf(q), textbook.ppf(q), rtol=1e-12)

@@ -1,6 +1,7 @@
 """Settings of Sphinx. The sources are those that `gather.py` makes; `python docs/site/build.py` builds them."""
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -34,6 +35,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "lmgp"
 html_static_path = ["style.css"]
 html_css_files = ["style.css"]
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_show_sourcelink = False
 html_copy_source = False
 html_sidebars = {"index": [], "benchmarks": [], "CHANGELOG": [], "CONTRIBUTING": []}

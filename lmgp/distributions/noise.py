@@ -74,7 +74,7 @@ class ObservationNoise(Trials[NoiseTrial]):
     trials : tuple of NoiseTrial
         What was tried; none where nothing was.
     n_rows : int
-        The number of rows that were left out.
+        The number of rows that were left out; a row that was left out by itself and within a region counts twice.
     distances : ndarray of shape (m,)
         |y − m(x)| over the scale, of the m rows that were left out by themselves, in increasing order. Where rows count
         several equal ones, m quantiles of the distances of all of these.
@@ -83,6 +83,8 @@ class ObservationNoise(Trials[NoiseTrial]):
     rmse, r2 : float
         The root mean squared error, in units of y, and the coefficient of determination of the means m(x) of rows that
         were left out by themselves; not a number where there were none.
+    mean_square : float
+        The mean of ((y − m)/s)² of these rows; 1 where there were none.
     """
 
     student: Student = Student()  # noqa: RUF009
@@ -93,6 +95,7 @@ class ObservationNoise(Trials[NoiseTrial]):
     note: str = ""
     rmse: float = math.nan
     r2: float = math.nan
+    mean_square: float = 1.0
 
     @property
     def name(self) -> str:
@@ -207,7 +210,10 @@ class ObservationNoise(Trials[NoiseTrial]):
             np.abs(relative[rows.alone]), np.arange(1, m + 1) / m, weights=counts[rows.alone], method="inverted_cdf"
         )
         rmse, r2 = _errors_of_means(rows)
-        noise = replace(noise, trials=tuple(trials), n_rows=len(rows.y), distances=distances, rmse=rmse, r2=r2)
+        square = float(np.average(np.square(errors[rows.alone]), weights=counts[rows.alone])) if m else 1.0
+        noise = replace(
+            noise, trials=tuple(trials), n_rows=len(rows.y), distances=distances, rmse=rmse, r2=r2, mean_square=square
+        )
         return noise, densities[taken]
 
     def beside(self, robust: "ObservationNoise", gain: float, error: float) -> "ObservationNoise":

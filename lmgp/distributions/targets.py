@@ -56,6 +56,14 @@ class TargetDistributions:
         """Return the probability of a larger value."""
         return self._each("sf", y)
 
+    def logcdf(self, y: ArrayLike) -> Floats:
+        """Return the logarithm of the probability of no larger value."""
+        return self._each("logcdf", y)
+
+    def logsf(self, y: ArrayLike) -> Floats:
+        """Return the logarithm of the probability of a larger value."""
+        return self._each("logsf", y)
+
     def ppf(self, q: ArrayLike) -> Floats:
         """Return the quantile."""
         return self._each("ppf", q)

@@ -44,7 +44,7 @@ from lmgp.estimators.robust import RobustGain, RobustRows, robust_rows
 from lmgp.estimators.rows_left_out import observation_noises, with_noise
 from lmgp.estimators.summary import Summarized
 from lmgp.estimators.warned import TARGET_RANGES, implausible, warn_of_long_periods, warn_of_outlying_rows
-from lmgp.io.sources import RowSource
+from lmgp.io.sources import refuse_chunks
 from lmgp.kernels.base import Kernel, check_kernel
 from lmgp.kernels.table import row_variances
 from lmgp.learning.engine import CONSTRAINTS, Settings, Wanted, learn_warned
@@ -60,7 +60,7 @@ from lmgp.posteriors.vecchia import mean_squares
 from lmgp.recipes import Recipe
 from lmgp.selection.record import Selection
 from lmgp.sums.base import Sums
-from lmgp.utils.columns import STREAMED, dask_kind, refuse_what_is_no_table
+from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.utils.parameters import checked_count
 from lmgp.utils.progress import counted, foreseen, shown, stage
@@ -288,6 +288,14 @@ class Fit:
         """The degrees of freedom of new observations of each target, shape (t,); infinity where they are normal."""
         return np.array([noise.degrees for noise in self.of_targets])
 
+    @property
+    def variance_of_noise(self) -> float:
+        """The mean variance of the noise of z; the noise variance is the squared scale of a t if learned under one."""
+        robust = any(noise.trials and noise.chosen.noise.startswith("robust") for noise in self.of_targets)
+        if not robust and not (len(self.learning) and self.learning.chosen.likelihood.endswith(", t")):
+            return self.noise_variance
+        return self.noise_variance * float(np.mean([noise.mean_square for noise in self.of_targets]))
+
     def observed(self, X: Floats, means: Floats, std: Floats) -> Floats:
         """Return the scale of new observations, from what the process predicts of them, all of shape (m, t)."""
         columns = zip(self.of_targets, means.T, std.T, strict=True)
@@ -388,9 +396,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
         The distribution of new observations around what the process predicts, see `lmgp.distributions`. "student": a
         Student t; "varying": a t whose scale is a second Gaussian process; "robust": these in a fit to weighted
-        rows, of one target, so that outliers bend the mean less; `noise_variance_` is the square of the scale of its t.
-        "auto": what predicts rows left out best. With each of these but "normal", kernel and noise variance are learned
-        under a t where errors have heavy tails.
+        rows, of one target, so that outliers bend the mean less; `noise_variance_` is the square of the scale, known to
+        a factor of four, of the t by which rows are weighted, and `noise_` has that of new observations. "auto": what
+        predicts rows left out best. With each of these but "normal", kernel and noise variance are learned under a t
+        where errors have heavy tails.
     max_memory_gib : float, default=4.0
         Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -401,7 +410,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     kernel_ : Kernel
     noise_variance_ : float
     center_ : float
-        The mean of y, weighted by `sample_weight`, and by a robust fit.
+        The mean of y, weighted by `sample_weight`, and by a robust fit; or the `center` that `fit` was given.
     noise_ : lmgp.distributions.ObservationNoise
         The distribution of new observations, and what was tried to choose it. Printed, it is a table.
     trend_ : TrendEstimate or None
@@ -412,9 +421,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         How much each column matters, and the standard error: by how much the R² of rows left out falls when the values
         of the column are shuffled among them. About 0 for a column that says nothing; it may exceed 1. Of up to 512
         rows, predicted from the others by `kernel_`; for 10 rows or more.
-    inverse_lengthscales_ : ndarray of shape (d,)
-        One over the lengthscale of each column, that of a sum's `metric`, in standard deviations of the column: how
-        often the function may turn over them. 0 for a constant column. For kernels with a lengthscale.
+    inverse_lengthscales_ : ndarray
+        One over the lengthscale of each column that the kernel sees, that of a sum's `metric`, in standard deviations
+        of the column: how often the function may turn over them. 0 for a constant column. For kernels with a
+        lengthscale. These columns are those of X; of a `GPRegressor`, what `columns_` makes of them.
     n_features_in_ : int
         The number of input columns, d.
     """
@@ -487,7 +497,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     @property
     def center_(self) -> float | Floats:
-        """The mean of y, weighted by `sample_weight`, and by a robust fit; of several targets, that of each."""
+        """The weighted mean of y, or the `center` that `fit` was given; of several targets, that of each."""
         centers = self._state("center_").centers
         return self._of_targets(centers.tolist() if self._fitted.target_names is None else centers)
 
@@ -538,7 +548,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     @property
     def inverse_lengthscales_(self) -> Floats:
-        """One over the lengthscale of each column, in standard deviations of the column."""
+        """One over the lengthscale of each column that the kernel sees, in standard deviations of the column."""
         scales = self._state("inverse_lengthscales_").column_scales
         if not self.kernel_.can("metric"):
             raise AttributeError(f"{type(self).__name__} has no inverse_lengthscales_: its kernel has no lengthscale.")
@@ -590,8 +600,9 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         duplicates : {"keep", "average", "drop"}, default="keep"
             What becomes of rows with equal X. "average": one row each, with the mean of their y and the noise of a mean
             of this number. Hyperparameters are learned from all rows before, and the predictions are those of "keep",
-            from fewer rows. "drop": of rows with equal X and y one is kept, of weight 1 at most, before anything is
-            learned: for copies by accident.
+            from fewer rows, but for those of nearest rows and residual models, where a mean takes one place among the
+            neighbours. "drop": of rows with equal X and y one is kept, of weight 1 at most, before anything is learned:
+            for copies by accident.
         center : float or array-like of shape (t,), optional
             A mean of y that is known; the weighted mean of these rows if not given. A trend takes its place.
         verbose : bool or int, default=False
@@ -617,7 +628,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         ColumnWarning
             If a kernel that is given has a period that is longer than the record.
         OutlierWarning
-            If one row makes most of the standard deviation of a column, and the kernel is learned.
+            If one row makes most of the standard deviation of a column, and a kernel that was named is learned.
         DuplicateRowsWarning
             If exact copies of rows make the learned noise variance too small.
         """
@@ -639,11 +650,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     ) -> None:
         """Fit with normal noise, without what is told of the fit afterwards."""
         check_duplicates(duplicates)
-        if isinstance(X, RowSource):
-            raise InputError(
-                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit {STREAMED} to "
-                "these, or this to a sample."
-            )
+        refuse_chunks(self, X, y)
         inputs, target = self._read_pair(X, y)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
         names = named_targets(y, target)
@@ -786,9 +793,14 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                 "which fits each by its own, or noise='auto'."
             )
         # One learned lengthscale serves all columns as they come; what chooses learns in their standard deviations.
-        if not (self._chooses or self.ard or isinstance(self.kernel, Kernel)):
-            cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
-            warn_of_scales(rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.")
+        cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), "
+        if isinstance(self.kernel, Kernel):
+            learned = [one for one in self.kernel.parameters if one.kind == "lengthscale" and one.bounds is not None]
+            if any(one.value.ndim == 0 and one.columns is None for one in learned):
+                warn_of_scales(rows, self._names(), f"{cure}or give the kernel one lengthscale a column.")
+        elif not (self._chooses or self.ard):
+            cure += "set ard=True, or use GPRegressor, which takes columns as they come."
+            warn_of_scales(rows, self._names(), cure)
 
     def _learns(self, rows: Rows) -> bool:
         """Say whether targets without spread cannot be fitted."""
@@ -1078,12 +1090,6 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         >>> bool(np.all(observed.interval(0.95)[0] < np.sin([1.0, 2.0])))
         True
         """
-        return self._distributions(X, include_noise, batch_size, verbose)[0]
-
-    def _distributions(
-        self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None, verbose: bool = False
-    ) -> tuple[Any, Any]:
-        """Return the distributions of rows, and the normal ones that the process alone predicts."""
         check_is_fitted(self)
         refuse_what_is_no_table(X, "X")  # as dask collections are, of which means and intervals alone are lazy
         inputs, fit = self._read(X), self._state()
@@ -1094,8 +1100,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         if include_noise:
             scales, degrees = fit.observed(self._coordinates(inputs), means, std), fit.degrees
         if fit.target_names is None:
-            means, std, scales, degrees = means[:, 0], std[:, 0], scales[:, 0], degrees[0]
-        return distribution(degrees, means, scales), norm(means, std)
+            means, scales, degrees = means[:, 0], scales[:, 0], degrees[0]
+        return distribution(degrees, means, scales)
 
     def _located(self, X: ArrayLike, include_noise: bool, batch_size: int | None) -> tuple[Floats, Floats, Floats]:
         """Return the location and the scale of distributions, (n,) or (n, t), and degrees of freedom, () or (t,)."""
@@ -1344,11 +1350,12 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         Returns
         -------
         float or ndarray of shape (t,)
-            log p(y) in nats, of y less its mean or less the estimated trend; of models that are made of sums, the
-            density of each row counts to the power of its weight. That of the exact process of a Cholesky
+            log p(y) in nats, of y less its mean or less the estimated trend. That of the exact process of a Cholesky
             factor, of the features of `FeaturizedGPRegressor`, of the blocks of `ResidualGPRegressor`, and of up to
             2,048 modes. Of other models it is Vecchia's approximation, of each row given the nearest 64 rows before it
-            in a random order; of more than 20,000 rows, an unbiased estimate of that from 20,000 of them.
+            in a random order; of more than 20,000 rows, an unbiased estimate of that from 20,000 of them. Where weights
+            are no counts, the density of a row with its own noise variance counts once; but of features and of modes,
+            that of each row with σ² counts to the power of its weight.
 
         Raises
         ------

@@ -131,7 +131,7 @@ class GPRegressor(AdditiveGaussianProcess):
         distribution: the variance includes what they are uncertain by. Of more rows, they are up to three of several
         kernels that were named, with the weights that predict rows left out best; "auto": up to `max_learning_rows`
         rows. Predictions take as long as those of all of them. There is no average of several targets, nor beside a
-        linear trend.
+        linear trend, nor of a kernel that is given.
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised. Of more rows, Vecchia's is maximised, or the
         exact one of a random sample of this size where the kernel has no lengthscale.
@@ -283,6 +283,11 @@ class GPRegressor(AdditiveGaussianProcess):
         if self.average is True and not constant:
             raise InputError(
                 "average=True takes trend='constant': there is no average of processes with linear trends."
+            )
+        if self.average is True and rows.n_targets > 1:
+            raise InputError(
+                f"average=True is of one target; got {rows.n_targets}. lmgp.estimators.MultiTargetGPRegressor averages "
+                "the kernels of each (lmgp fit: --hyperparameters each)."
             )
         super()._check_first(rows, names)
         warn_of_targets(rows.Y, names)

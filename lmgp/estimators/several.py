@@ -19,6 +19,7 @@ from lmgp.errors import InputError
 from lmgp.estimators.base import PREDICT_OPTIONS, limits_of_targets
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.summary import Summarized
+from lmgp.io.sources import refuse_chunks
 from lmgp.metrics.scorers import end_of, last_step, options_of_last_step
 from lmgp.utils.columns import checked_table, pandas_frame, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
@@ -95,7 +96,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
         verbose: bool | int = False,
@@ -129,6 +130,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         """
         with unchanged_on_failure(self):
             self._validate_params()
+            refuse_chunks(self, X, y)
             names, given = self._of_rows(X, y, sample_weight, noise_variances)
             estimators = []
             for name, (rows, target, of_rows) in zip(names, given, strict=True):
@@ -165,19 +167,41 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         InputError
             As `fit`, and if there are fewer than 30 rows, or another number of targets. No target is calibrated then.
         """
-        check_is_fitted(self)
-        names, given = self._of_rows(X, y, sample_weight, noise_variances)
-        if len(names) != len(self.estimators_):
-            raise InputError(f"The model has {len(self.estimators_)} targets; got y with {len(names)}.")
-        refuse_other_targets(y, self.target_names_)
+        targets = self._of_targets(X, y, sample_weight, noise_variances)
         with ExitStack() as all_or_none:
             for model in self._processes:
                 all_or_none.enter_context(unchanged_on_failure(model))
-            for name, estimator, (rows, target, of_rows) in zip(names, self.estimators_, given, strict=True):
+            for name, estimator, (rows, target, of_rows) in targets:
                 with _naming(name):
                     model, rows = last_step(estimator, rows)
                     model.calibrate(rows, target, **of_rows)
         return self
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the mean of R² over the targets, each of the rows that have it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n, t)
+            With gaps, as in `fit`.
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InputError
+            If a target is infinite or no number, no row has it, or there is another number of targets.
+        """
+        scores = []
+        for name, estimator, (rows, target, of_rows) in self._of_targets(X, y, sample_weight, None):
+            with _naming(name):
+                model, rows = last_step(estimator, rows)
+                scores.append(model.score(rows, target, **of_rows))
+        return float(np.mean(scores))
 
     def predict(self, X: ArrayLike, **options: Any) -> Any:
         """Predict at new rows.
@@ -256,7 +280,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         return self.estimators_[0].feature_names_in_
 
     def _of_rows(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
     ) -> tuple[NDArray[Any], Iterator[tuple[Any, Floats, dict[str, Any]]]]:
         """Return the names of targets, and X, y, weights and noise variances of the rows of each, after checking y."""
         import pandas as pd  # here, for predictions do without it
@@ -297,6 +321,17 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
             return taken(X), targets[rows, j], {key: taken(one) for key, one in of_rows.items() if one is not None}
 
         return names, map(of_target, range(len(names)))
+
+    def _of_targets(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
+    ) -> Iterator[tuple[Any, Any, tuple[Any, Floats, dict[str, Any]]]]:
+        """Return the name and the regressor of each target of a fitted model, with what `_of_rows` has of it."""
+        check_is_fitted(self)
+        names, given = self._of_rows(X, y, sample_weight, noise_variances)
+        if len(names) != len(self.estimators_):
+            raise InputError(f"The model has {len(self.estimators_)} targets; got y with {len(names)}.")
+        refuse_other_targets(y, self.target_names_)
+        return zip(names, self.estimators_, given, strict=True)
 
     def _of_each(self, name: str, X: ArrayLike, axis: int, values: Any = None, /, **options: Any) -> Any:
         """Return what a method gives of each target, joined at an axis; see `_each`."""

@@ -168,7 +168,7 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         ----------
         X : array-like of shape (n, d)
             In the box of the rows of `fit`, or in `box`, or a little beyond.
-        y : array-like of shape (n,)
+        y : array-like of shape (n,) or (n, t)
         sample_weight, noise_variances : array-like of shape (n,), optional
             See `fit`.
 

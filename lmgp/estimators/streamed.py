@@ -259,6 +259,8 @@ class AdditiveGaussianProcess(GaussianProcess):
     ) -> Self:
         """Take rows out of the model, with its kernel, noise variance and map as they are.
 
+        Whole weights that other weights joined stay precisions when these are gone, in `loo_` and the likelihood.
+
         Parameters
         ----------
         X : array-like of shape (n, d), optional

@@ -74,7 +74,7 @@ def summary(model: Any, notes: Mapping[str, Any] | None = None) -> Facts:
     lines["target"] = f"its {name} is modelled: kernel, noise and trend are in those units"
     lines |= _of_process(process)
     if isinstance(scale, LogScale):
-        relative = float(np.expm1(process.noise_variance_**0.5))
+        relative = float(np.expm1(process._state().variance_of_noise ** 0.5))
         lines["noise"] = f"{lines['noise']} of the logarithm: {100 * relative:.3g}% of the target"
     return Facts(lines)
 
@@ -111,6 +111,8 @@ def _of_process(model: Any) -> Lines:
         lines["average"] = averaged_kernels(fit.kernels)
     noise = fit.noise_variance
     lines["noise"] = f"variance {digits(noise)}, standard deviation {digits(noise**0.5)}"
+    if (of_rows := fit.variance_of_noise) != noise:
+        lines["noise"] = f"scale {digits(noise**0.5)} of a t, standard deviation {digits(of_rows**0.5)}"
     lines["observations"] = _of_each(list(map(observations, fit.of_targets)), names)
     if trend is not None:
         pairs = [("trend", trend)] if names is None else zip([f"trend of {name}" for name in names], trend, strict=True)
@@ -137,7 +139,7 @@ def _table(model: Any) -> Table:
     elif fit.kernel.can("metric"):
         worth = [model.inverse_lengthscales_[list(label.columns)].max() for label in labels]
     return kernel_table(
-        fit.kernel, labels, noise_variance=fit.noise_variance, variances=_variances(fit),
+        fit.kernel, labels, noise_variance=fit.variance_of_noise, variances=_variances(fit),
         deviations=fit.column_scales, worth=worth,
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.summary import Summarized
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
+from lmgp.io.sources import refuse_chunks
 from lmgp.metrics.gaussian import checked_level
 from lmgp.metrics.scorers import end_of, last_step, options_of_last_step
 from lmgp.utils.columns import refuse_other_than_numbers
@@ -68,9 +69,9 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
     -----
     This is a warped Gaussian process with a fixed function. Quantiles, intervals, probabilities and densities are those
     of z, whatever its distribution is, and exact. Means, standard deviations and the CRPS are under the normal
-    distribution of z, with the mean and the standard deviation of the process and its noise: the exponential of a
-    Student t has none. Those of logarithms are in closed form, y + shift being log-normal; those of other transformers
-    are by Gauss-Hermite quadrature.
+    distribution with the mean and the standard deviation of z, noise included: the exponential of a Student t has none.
+    What of that variance is not of f is of the noise. Those of logarithms are in closed form, y + shift being
+    log-normal; those of other transformers are by Gauss-Hermite quadrature.
 
     References
     ----------
@@ -141,6 +142,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         """
         with unchanged_on_failure(self):
             self._validate_params()
+            refuse_chunks(self, X, y)
             target, present = self._checked_target(y, sample_weight)
             scale = self._scale(target[present])
             scale.check(target)
@@ -201,13 +203,13 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
             )
         scale, with_error = self.scale_, {"return_error": True} if return_error else {}
         model, rows = last_step(self.regressor_, X)
-        mean, latent, *errors = model.predict(rows, return_std=True, **with_error, **options)
-        std = np.hypot(latent, self._noise_std)
-        result = [scale.mean(mean, std)]
-        if return_std and include_noise:
-            result.append(scale.std(mean, std))
-        elif return_std:
-            result.append(scale.of_expectation(mean, latent, self._noise_std).std())
+        of_y = include_noise or not return_std
+        mean, std, *errors = model.predict(rows, return_std=True, include_noise=of_y, **with_error, **options)
+        if of_y:
+            result = [scale.mean(mean, std)] + ([scale.std(mean, std)] if return_std else [])
+        else:
+            std, *of_f = _parts(model, rows, mean, std)
+            result = [scale.mean(mean, std), scale.of_expectation(mean, *of_f).std()]
         result.extend(errors)
         return result[0] if len(result) == 1 else tuple(result)
 
@@ -228,16 +230,16 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         Returns
         -------
         WarpedDistribution
-            Of shape (n,), in units of y, with the methods mean, std, logpdf, pdf, cdf, sf, ppf, isf, median, interval
-            and rvs of scipy.stats' frozen distributions, and crps.
+            Of shape (n,), in units of y, with the methods mean, std, logpdf, pdf, cdf, sf, logcdf, logsf, ppf, isf,
+            median, interval and rvs of scipy.stats' frozen distributions, and crps.
         """
         check_is_fitted(self)
         model, rows = last_step(self.regressor_, X)
-        of_z, normal = model._distributions(rows, include_noise, batch_size, verbose)
+        of_z = model.predict_distribution(rows, include_noise, batch_size, verbose)
         if include_noise:
-            return WarpedDistribution(of_z, normal, self.scale_)
-        mean, std = normal.args  # as they are: scipy knows no standard deviation of 0
-        return self.scale_.of_expectation(mean, std, self._noise_std)
+            return WarpedDistribution(of_z, self.scale_)
+        mean, latent = of_z.args
+        return self.scale_.of_expectation(mean, *_parts(model, rows, mean, latent)[1:])
 
     def predict_quantile(
         self, X: ArrayLike, quantile: float | Sequence[float] = 0.5, include_noise: bool = True, **options: Any
@@ -288,7 +290,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         method : {"distribution", "conformal"}, default="distribution"
             As in `ExactGPRegressor.predict_interval`: conformal intervals are those of z.
         **options
-            All else that `predict` of the regressor takes.
+            ``batch_size``, as in `ExactGPRegressor.predict`.
 
         Returns
         -------
@@ -322,7 +324,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         include_noise : bool, default=True
             As in `predict_quantile`.
         **options
-            All else that `predict` of the regressor takes.
+            All else that `predict_distribution` takes.
 
         Returns
         -------
@@ -335,7 +337,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         """
         limits = numbers(threshold, "threshold")
         distribution = self.predict_distribution(X, include_noise, **options)
-        n = len(distribution.normal.mean())
+        n = len(distribution.of_z.mean())
         if limits.shape not in ((), (n,)):
             raise InputError(f"threshold must be one number, or one a row, shape ({n},); got shape {limits.shape}.")
         return distribution.sf(limits)
@@ -370,7 +372,8 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         drawn = model.sample_y(rows, n_samples, random_state, include_noise)
         if include_noise:
             return self.scale_.inverse(drawn)
-        return self.scale_.mean(drawn.ravel(), np.full(drawn.size, self._noise_std)).reshape(drawn.shape)
+        noise = _parts(model, rows, *model.predict(rows, return_std=True))[-1]
+        return self.scale_.mean(drawn.ravel(), np.repeat(noise, drawn.shape[1])).reshape(drawn.shape)
 
     def calibrate(
         self,
@@ -408,7 +411,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
     def loo_(self) -> LeaveOneOut:
         """Leave-one-out predictions of the training rows, of y in its units; see `ExactGPRegressor`."""
         z, scale = end_of(self.regressor_).loo_, self.scale_
-        of_y, normal = (WarpedDistribution(of_z, z.normal, scale) for of_z in (z.distribution, z.normal))
+        of_y, normal = (WarpedDistribution(of_z, scale) for of_z in (z.distribution, z.normal))
         return LeaveOneOut(scale.inverse(z.y), of_y, normal, z.weights)
 
     @property
@@ -430,11 +433,6 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
     def feature_names_in_(self) -> NDArray[Any]:
         """The names of the columns, where X was a data frame."""
         return self.regressor_.feature_names_in_
-
-    @property
-    def _noise_std(self) -> float:
-        """The standard deviation of the normal noise of z."""
-        return float(np.sqrt(end_of(self.regressor_).noise_variances_[0]))
 
     def _checked_target(self, y: Any, sample_weight: Any) -> tuple[Floats, Any]:
         """Return y of shape (n,), with the target of a row that counts in rows of weight zero, and which rows count."""
@@ -464,3 +462,10 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.transformer == "log"
         return tags
+
+
+def _parts(model: Any, X: Any, mean: Floats, latent: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the standard deviations of z with its noise, of f, which is no larger, and of the noise, each (n,)."""
+    std = model._deviations(model._read(X), mean[:, None], latent[:, None])[:, 0]
+    latent = np.minimum(latent, std)
+    return std, latent, np.sqrt(np.square(std) - np.square(latent))

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,16 @@ class Scale(ABC):
     def check(self, y: Floats) -> None:
         """Refuse targets that g does not take."""
 
-    def of_expectation(self, mean: Floats, std: Floats, noise_std: float) -> "WarpedDistribution":
+    def of_expectation(self, mean: Floats, std: Floats, noise_std: Floats | float) -> "WarpedDistribution":
         """Return the distribution of E[y | f], for z = f + noise and f of this mean and `std`."""
         of_f = norm(mean, np.maximum(std, np.finfo(np.float64).tiny))  # of no spread, the distribution of a point
-        reach = np.maximum(std, LEAST_REACH * noise_std)
-        return WarpedDistribution(of_f, of_f, ExpectationScale(self, mean, reach, noise_std))
+        noises = np.broadcast_to(noise_std, mean.shape)
+        reach = np.maximum(std, LEAST_REACH * noises)
+        return WarpedDistribution(of_f, ExpectationScale(self, mean, reach, noises))
+
+    def of_rows(self, part: slice) -> "Scale":
+        """Return g of some rows."""
+        return self
 
     def mean(self, mean: Floats, std: Floats) -> Floats:
         """Return the mean of y, shape (n,)."""
@@ -62,19 +67,19 @@ class Scale(ABC):
 
     def expectation(self, mean: Floats, std: Floats, negligible: float = NEGLIGIBLE) -> Floats:
         """Return the mean of y, shape (n,); not a number, or infinity, where there is none."""
-        return self._by_rows(lambda m, s: self._at(m, s, NODES, WEIGHTS, negligible) @ WEIGHTS, mean, std)
+        return self._by_rows(lambda of, m, s: of._at(m, s, NODES, WEIGHTS, negligible) @ WEIGHTS, mean, std)
 
     def std(self, mean: Floats, std: Floats) -> Floats:
         """Return the standard deviation of y, shape (n,)."""
-        return _finite(self._by_rows(lambda m, s: _deviations(self._at(m, s, NODES, WEIGHTS)), mean, std))
+        return _finite(self._by_rows(lambda of, m, s: _deviations(of._at(m, s, NODES, WEIGHTS)), mean, std))
 
     def crps(self, y: Floats, mean: Floats, std: Floats) -> Floats:
         """Return the continuous ranked probability score: twice the integral of the quantile loss."""
 
-        def losses(one: Floats, m: Floats, s: Floats) -> Floats:
+        def losses(of: Scale, one: Floats, m: Floats, s: Floats) -> Floats:
             probabilities, shares = quantile_rule()
             at = probabilities if self.increasing else 1.0 - probabilities
-            error = one[:, None] - self._at(m, s, ndtri(at), shares)
+            error = one[:, None] - of._at(m, s, ndtri(at), shares)
             return 2.0 * np.maximum(probabilities * error, (probabilities - 1.0) * error) @ shares
 
         return _finite(self._by_rows(losses, *np.broadcast_arrays(y, mean, std)))
@@ -85,14 +90,14 @@ class Scale(ABC):
         In rows where some have no y, the outermost of a negligible share together have that of the next one.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            values = self.inverse(mean[:, None] + std[:, None] * nodes)
+            values = self.inverse(mean + std * nodes[:, None]).T  # rows are the last axis
         tails = np.minimum(np.cumsum(shares), np.cumsum(shares[::-1])[::-1])
         inner = np.clip(np.arange(len(shares)), *np.flatnonzero(tails > negligible)[[0, -1]])
         return np.where(np.isfinite(values).all(axis=1, keepdims=True), values, values[:, inner])
 
     def _by_rows(self, function: Any, *arrays: Floats) -> Floats:
-        n = len(arrays[0])
-        parts = [function(*(one[i : i + CHUNK] for one in arrays)) for i in range(0, n, CHUNK)]
+        slices = [slice(i, i + CHUNK) for i in range(0, len(arrays[0]), CHUNK)]
+        parts = [function(self.of_rows(part), *(one[part] for one in arrays)) for part in slices]
         return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -103,24 +108,22 @@ class WarpedDistribution:
     Attributes
     ----------
     of_z : frozen distribution of scipy.stats
-        Of shape (n,).
-    normal : frozen distribution of scipy.stats
-        The normal distribution of z by which moments of y are: the exponential of a t has none.
+        Of shape (n,). Moments of y are by the normal distribution of its mean and standard deviation: the exponential
+        of a t has none.
     scale : Scale
         g.
     """
 
     of_z: Any
-    normal: Any
     scale: Scale
 
     def mean(self) -> Floats:
         """Return the mean under the normal distribution of z."""
-        return self.scale.mean(self.normal.mean(), self.normal.std())
+        return self.scale.mean(self.of_z.mean(), self.of_z.std())
 
     def std(self) -> Floats:
         """Return the standard deviation under the normal distribution of z."""
-        return self.scale.std(self.normal.mean(), self.normal.std())
+        return self.scale.std(self.of_z.mean(), self.of_z.std())
 
     def var(self) -> Floats:
         """Return the variance under the normal distribution of z."""
@@ -129,7 +132,7 @@ class WarpedDistribution:
     def crps(self, y: ArrayLike) -> Floats:
         """Return the continuous ranked probability score under the normal distribution of z."""
         y = self._checked(y)
-        return self.scale.crps(y, self.normal.mean(), self.normal.std())
+        return self.scale.crps(y, self.of_z.mean(), self.of_z.std())
 
     def logpdf(self, y: ArrayLike) -> Floats:
         """Return log p(y): that of z = g(y), and log |g′(y)|, by which y and z differ."""
@@ -163,6 +166,14 @@ class WarpedDistribution:
         """Return the probability of no larger value."""
         return self.of_z.cdf(self._z(y)) if self.scale.increasing else self.of_z.sf(self._z(y))
 
+    def logsf(self, y: ArrayLike) -> Floats:
+        """Return the logarithm of the probability of a larger value."""
+        return self.of_z.logsf(self._z(y)) if self.scale.increasing else self.of_z.logcdf(self._z(y))
+
+    def logcdf(self, y: ArrayLike) -> Floats:
+        """Return the logarithm of the probability of no larger value."""
+        return self.of_z.logcdf(self._z(y)) if self.scale.increasing else self.of_z.logsf(self._z(y))
+
     def ppf(self, q: Floats | float) -> Floats:
         """Return the quantile: g⁻¹ of that of z."""
         return self.scale.inverse(self.of_z.ppf(q) if self.scale.increasing else self.of_z.isf(q))
@@ -195,18 +206,22 @@ class ExpectationScale(Scale):
         g, with z = g(y).
     mean_of_f, reach : ndarray of shape (n,)
         f is looked for within `REACH` times `reach` of its mean.
-    noise_std : float
+    noise_std : ndarray of shape (n,)
     """
 
     scale: Scale
     mean_of_f: Floats
     reach: Floats
-    noise_std: float
+    noise_std: Floats
 
     @property
     def increasing(self) -> bool:  # type: ignore[override]
         """Whether E[y | f] increases with f, as y does with z."""
         return self.scale.increasing
+
+    def of_rows(self, part: slice) -> Scale:
+        """Return the function of some rows."""
+        return replace(self, noise_std=self.noise_std[part])
 
     def forward(self, y: Floats) -> Floats:
         """Return f where E[y | f] = y, by bisection."""
@@ -222,7 +237,8 @@ class ExpectationScale(Scale):
 
     def inverse(self, z: Floats) -> Floats:
         """Return E[y | f]; not a number, or infinity, where there is none."""
-        return self.scale.expectation(z.ravel(), np.full(z.size, self.noise_std), OF_NOISE).reshape(z.shape)
+        noises = np.broadcast_to(self.noise_std, z.shape)
+        return self.scale.expectation(z.ravel(), noises.ravel(), OF_NOISE).reshape(z.shape)
 
     def log_slope(self, y: Floats) -> Floats:
         """Return the logarithm of the slope of f over E[y | f], by central differences."""
@@ -305,10 +321,10 @@ class LogScale(Scale):
             deviation: Floats = np.exp(mean + 0.5 * np.square(std)) * np.sqrt(np.expm1(np.square(std)))
         return deviation
 
-    def of_expectation(self, mean: Floats, std: Floats, noise_std: float) -> WarpedDistribution:
+    def of_expectation(self, mean: Floats, std: Floats, noise_std: Floats | float) -> WarpedDistribution:
         """Return the distribution of exp(f + noise_std²/2) − shift: that of y with another mean and without noise."""
-        of_f = norm(mean + 0.5 * noise_std**2, np.maximum(std, np.finfo(np.float64).tiny))
-        return WarpedDistribution(of_f, of_f, self)
+        of_f = norm(mean + 0.5 * np.square(noise_std), np.maximum(std, np.finfo(np.float64).tiny))
+        return WarpedDistribution(of_f, self)
 
     def crps(self, y: Floats, mean: Floats, std: Floats) -> Floats:
         """Return the score of a log-normal distribution (S. Baran and S. Lerch, 2015, QJRMS 141, eq. 5)."""

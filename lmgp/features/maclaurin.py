@@ -99,7 +99,7 @@ class RandomMaclaurinFeatures(MaclaurinMap):
     Attributes
     ----------
     degree_counts_ : ndarray of shape (highest degree + 1,)
-        The number of columns of each degree.
+        The number of columns of each degree. Of a sum of Gaussians, each of `parts` has its own.
 
     References
     ----------
@@ -150,7 +150,7 @@ class OptimizedMaclaurinFeatures(MaclaurinMap):
     ----------
     degree_counts_ : ndarray of shape (degree_ + 1,)
         The number of columns of each degree. With one input column each degree has its one exact column, and there
-        are at most ``max_degree + 1`` columns.
+        are at most ``max_degree + 1`` columns. Of a sum of Gaussians, each of `parts` has its own.
     degree_ : int
         The degree of the truncated series.
 

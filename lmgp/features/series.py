@@ -80,7 +80,7 @@ class SeriesMap(KernelMap):
             self.component_ = components[0]
             self._draw_one(X, rng, centroids)
             return
-        share = self.n_features // len(components)
+        share = self.n_features // len(components) if getattr(self, "degree", None) is None else self.n_features
         if share == 0:
             raise InputError(
                 f"{type(self).__name__} makes columns for each of the {len(components)} Gaussian components of the "

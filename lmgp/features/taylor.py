@@ -82,6 +82,7 @@ class TaylorFeatures(SeriesMap):
         The highest total degree.
     exponents_ : ndarray of shape (n_features_out_, d)
         The multi-index a of each column. A map fitted to sparse rows, which may have millions of columns, has none.
+        Of a sum of Gaussians, each of `parts` has its own.
 
     Notes
     -----

@@ -1,6 +1,6 @@
 """Sources of chunks of rows: iterators, memory-mapped arrays, files. Every source gives the same chunks each time."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lmgp.errors import InputError, StreamError
-from lmgp.utils.columns import pandas_frame
+from lmgp.utils.columns import STREAMED, pandas_frame
 from lmgp.utils.parameters import checked_count
 
 # The number of values of X in a chunk of an array or a file: 4 MiB.
@@ -139,6 +139,21 @@ def source_of(given: Chunk, chunk_rows: int | None = None, *, arrays: bool = Fal
                 f"noise_variances): {name} belongs into the chunks. Leave it out here; got a {type(X).__name__}.{cure}"
             )
     return X if isinstance(X, RowSource) else RowSource(partial(_given_chunks, X), again=not isinstance(X, Iterator))
+
+
+def refuse_chunks(model: Any, X: Any, y: Any) -> None:
+    """Check that the arguments of `fit` are rows in memory, for a model that takes no chunks.
+
+    Raises
+    ------
+    InputError
+        If X are chunks. Iterators and sets beside a y may be rows: checks of tables tell what becomes of these.
+    """
+    if not (_is_array(X) or (y is not None and isinstance(X, Iterator | Set))):
+        raise InputError(
+            f"{type(model).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit {STREAMED} to "
+            "these, or this to a sample."
+        )
 
 
 def _is_array(X: Any) -> bool:

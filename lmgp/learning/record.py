@@ -28,7 +28,7 @@ class Trial(NamedTuple):
     n_neighbors : int
         Of each position; 0 for the exact likelihood.
     log_likelihood : float
-        Per row, in nats.
+        Per row, in nats; of several targets the sum, of each over its standard deviation.
     standard_error : float
         Of `log_likelihood`, over the choice of positions: 0 where all rows are positions.
     alone, regions : float

@@ -337,7 +337,9 @@ def _observed(y: ArrayLike, distribution: Any) -> NDArray[np.float64]:
             "Give a distribution, as predict_distribution returns it, with the methods of scipy.stats' frozen ones, or "
             f"means with std= or variance=, which must have one value a row; got {type(distribution).__name__} alone."
         )
-    (y, _) = checked_values({"y": y, "the mean of the distribution": distribution.median()}, targets=True)
+    if np.ndim(median := distribution.median()) == 0:
+        raise InputError("A distribution must have one entry a row, as norm(mean, std) of arrays; got one for all.")
+    (y, _) = checked_values({"y": y, "the mean of the distribution": median}, targets=True)
     return y
 
 
@@ -359,7 +361,8 @@ def _crps_of(distribution: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
     if hasattr(distribution, "crps"):
         return np.asarray(distribution.crps(y))
     if family != "t":
-        errors = ((p, share, y - distribution.ppf(p)) for p, share in zip(*quantile_rule(), strict=True))
+        quantile = distribution.ppf if hasattr(distribution, "ppf") else distribution.icdf  # of scipy.stats.Normal
+        errors = ((p, share, y - quantile(p)) for p, share in zip(*quantile_rule(), strict=True))
         return np.asarray(2.0 * sum(share * np.maximum(p * error, (p - 1.0) * error) for p, share, error in errors))
     (degrees,), mean, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
     finite = np.where(degrees == 1.0, 1.0 + 1e-6, np.minimum(degrees, MANY_DEGREES))  # at 1 a limit, 0/0
@@ -426,6 +429,8 @@ def as_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return real numbers as an array of float64, of any shape."""
     if np.ma.is_masked(values):
         raise InputError(f"{name} is a masked array with masked values; leave these rows out.")
+    if hasattr(values, "cdf"):
+        raise InputError(f"{name} is a distribution, which has its own standard deviation: give none beside it.")
     try:
         # Finiteness, emptiness and shape are checked by the caller, which can name the row and all the shapes.
         array: NDArray[np.float64] = check_array(

@@ -66,7 +66,8 @@ class DensityScorer:
         Raises
         ------
         InputError
-            If the estimator predicts neither distributions nor standard deviations with noise.
+            If the estimator predicts neither distributions nor standard deviations with noise, or weights are not one
+            number a row.
         """
         weights = None if sample_weight is None else as_float64("sample_weight", sample_weight)
         distribution = predicted_distribution(estimator, X)
@@ -74,6 +75,8 @@ class DensityScorer:
             y = np.ravel(y)
         # Of several targets the mean of each, then the mean over them.
         losses = self.loss(y, distribution)
+        if weights is not None and weights.shape != losses.shape[:1]:
+            raise InputError(f"sample_weight must be one number a row, ({len(losses)},); got shape {weights.shape}.")
         return -float(np.mean(np.average(losses, weights=weights, axis=0)))
 
     def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:

@@ -12,6 +12,7 @@ from lmgp.errors import InputError
 from lmgp.metrics import pit
 from lmgp.metrics.gaussian import checked_values
 from lmgp.plots import canvas
+from lmgp.utils.parameters import checked_count
 
 # The probability of the ranges that chance leaves to a calibrated prediction.
 CHANCE = 0.95
@@ -56,8 +57,8 @@ def calibration(
     Raises
     ------
     InputError
-        If the lengths differ, there are no rows, a value is not finite, a standard deviation is not positive, or a
-        level is out of its range.
+        If the lengths differ, there are no rows, a value is not finite, a standard deviation is not positive, a
+        level is out of its range, or `bins` is no positive integer.
 
     References
     ----------
@@ -81,8 +82,7 @@ def calibration(
     wanted = np.linspace(0.01, 0.99, 99) if levels is None else np.unique(np.asarray(levels, dtype=np.float64))
     if not len(wanted) or wanted.ndim != 1 or not np.all((wanted > 0.0) & (wanted < 1.0)):
         raise InputError(f"levels must be numbers strictly between 0 and 1; got {levels!r}.")
-    if bins < 1:
-        raise InputError(f"bins must be at least 1; got {bins}.")
+    bins = checked_count(bins, "bins must be a positive integer")
     axes = canvas.two_axes_for(ax)
     n = len(transform)
 

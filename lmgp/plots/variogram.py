@@ -12,6 +12,7 @@ from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.metrics.scorers import last_step
 from lmgp.plots.canvas import LINE, axes_for, sample
+from lmgp.utils.parameters import checked_count
 
 # Pairs are those of this number of rows at most, up to this share of the largest distance: of larger ones, there are
 # few, and all of them have a row at the border.
@@ -42,13 +43,13 @@ def variogram(model: Any, X: ArrayLike, y: ArrayLike, *, n_bins: int = 15, ax: A
     -------
     matplotlib.axes.Axes
         Points are the empirical variogram of y less the trend. The line is the mean over the same pairs of what the
-        kernel and the noise variance make of it, so that it holds whatever the kernel is. Where the process describes
-        the rows, points scatter around the line, most of all at short distances.
+        kernel and the variance of the noise make of it, so that it holds whatever the kernel is. Where the process
+        describes the rows, points scatter around the line, most of all at short distances.
 
     Raises
     ------
     InputError
-        If the model is no such process, or there are fewer than 30 pairs of rows.
+        If the model is no such process, `n_bins` is no positive integer, or there are fewer than 30 pairs of rows.
 
     Notes
     -----
@@ -70,6 +71,7 @@ def variogram(model: Any, X: ArrayLike, y: ArrayLike, *, n_bins: int = 15, ax: A
             f"A variogram is drawn of a Gaussian process of lmgp; got a {type(last).__name__}. Of a transformed target "
             "give its regressor_, and y on its scale."
         )
+    n_bins = checked_count(n_bins, "n_bins must be a positive integer")
     inputs, targets = last._read_pair(rows, y, reset=False)
     fit = last._state()
     if targets.ndim > 1 or len(fit.scales) > 1:
@@ -90,7 +92,7 @@ def variogram(model: Any, X: ArrayLike, y: ArrayLike, *, n_bins: int = 15, ax: A
     def means(values: Floats) -> Floats:
         return (np.bincount(bins, values, minlength=n_bins + 1)[:n_bins][kept] / counts[kept]).astype(np.float64)
 
-    ax, at, noise = axes_for(ax), means(distance), float(last.noise_variances_[0])
+    ax, at, noise = axes_for(ax), means(distance), fit.scales[0] ** 2 * fit.variance_of_noise
     ax.plot(at, means(observed), "o", color="black", markersize=4, label="rows")
     ax.plot(at, means(noise + fit.scales[0] ** 2 * _expected(fit.kernel, places)), color=LINE, label="model")
     ax.axhline(noise, color=LINE, linewidth=1, linestyle=":", label="noise variance")

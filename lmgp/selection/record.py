@@ -101,7 +101,8 @@ class Selection(Trials[RecipeTrial]):
         return (
             f"The chosen model, {chosen.method} of size {chosen.n_features:,}, is {chosen.kl:.2g} nats a row from the "
             f"exact GP, above tolerance={self.tolerance:g}: no nearer one was found affordable for {self.n_predict:,} "
-            "predictions. Give n_predict, if these are fewer, or raise tolerance or max_features."
+            "predictions. Raise tolerance (lmgp fit: --tolerance) or max_memory_gib (--max-memory), or in Python "
+            "max_features, or give n_predict, if these are fewer."
             f"{'' if self.sample_rows is None else ' Fit to rows in memory, and near rows can be chosen, too.'}"
         )
 

@@ -37,6 +37,12 @@ PARAMETERS = {
     "n_components": "n_features",
 }
 
+# What other packages let choose.
+NEEDLESS = {
+    "normalize_y": "leave it out: the mean of y is subtracted, and the variance of the kernel is learned",
+    "n_restarts_optimizer": "leave it out: a climb starts at the likeliest of many points",
+}
+
 
 class KnownParameters:
     """Mixin of classes whose constructors say which parameters they have when they are given another one by name."""
@@ -46,7 +52,7 @@ class KnownParameters:
         for name in given:
             if known and name not in known:
                 elsewhere = PARAMETERS.get(name)
-                nearest = nearest_names(elsewhere if elsewhere in known else name, known)
+                nearest = NEEDLESS.get(name) or nearest_names(elsewhere if elsewhere in known else name, known)
                 raise UnknownParameterError(f"{cls.__name__} has no parameter {name!r}; {nearest}")
         return super().__new__(cls)
 

@@ -26,6 +26,8 @@ for _logger in (STAGES, TRIED):
 LONG = 60.0
 # A bar moves as often as this, in seconds.
 TICK = 0.25
+# Of a plan, this number of seconds has to have passed before its pace is believed: the first of them have start-up.
+START = 3.0
 
 Line = TypeVar("Line")
 
@@ -176,7 +178,8 @@ class Timetable:
         self._before = sum(self._plan.values()) - sum(map(self._plan.__getitem__, [name, *self._left]))
         self._stage, self._begin = name, self._clock()
         if self._before > 0.0:
-            self._pace = (self._begin - self._start) / self._before
+            unknown = max(START - self._before, 0.0)
+            self._pace = (self._begin - self._start + unknown) / (self._before + unknown)
 
     def state(self) -> tuple[float, float] | None:
         """Return the share that is done, which always grows within a stage, and the seconds left; None without plan."""
@@ -267,12 +270,15 @@ def handled(handler: logging.Handler, level: int = logging.INFO) -> Iterator[log
 def shown(verbose: bool | int) -> Iterator[None]:
     """Show on standard error the stages of what is done inside, and for 2 what was tried; for False, change nothing.
 
-    What is shown already stays as it is.
+    What shows them already stays, and its bar is taken away at the end.
     """
     if isinstance(verbose, str):
         raise InputError(f"verbose must be True, False, 1 or 2; got {verbose!r}.")
-    if not verbose or _displayed() is not None:
+    displayed = _displayed()
+    if not verbose or displayed is not None:
         yield
+        if displayed is not None:
+            displayed.stop()
         return
     start = perf_counter()
     lines = display(lambda text: f"[lmgp {perf_counter() - start:6.1f} s] {text}")

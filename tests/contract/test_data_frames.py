@@ -201,6 +201,17 @@ def test_one_lengthscale_for_columns_a_thousandfold_apart_is_warned_of_once(name
         model.predict(df)
 
 
+def test_one_lengthscale_with_bounds_is_warned_of_as_well() -> None:
+    df, y = housing()
+    bounds = (0.01, 1e5)
+    kernel = GaussianKernel(1.0, lengthscale_bounds=bounds) + GaussianKernel(1.0)
+    with pytest.warns(ScaleWarning, match="in a pipeline.*give the kernel one lengthscale a column"):
+        ExactGPRegressor(kernel, 0.1).fit(df, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ScaleWarning)
+        ExactGPRegressor(GaussianKernel(np.ones(df.shape[1]), lengthscale_bounds=bounds), 0.1).fit(df, y)
+
+
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize(
     ("parameters", "units"),

@@ -118,6 +118,8 @@ def test_what_has_no_average() -> None:
     assert len(two.kernels_) == 1
     with pytest.raises(InputError, match="average"):
         GPRegressor(kernel=NAMES, average=True, trend="linear").fit(X, y)
+    with pytest.raises(InputError, match=r"average=True is of one target; got 2\. .*MultiTargetGPRegressor"):
+        GPRegressor(kernel=NAMES, average=True).fit(X, np.column_stack((y, -y)))
 
 
 def test_files_keep_it_and_conversions_refuse_it(few: tuple[GPRegressor, Any, Any], tmp_path: Path) -> None:

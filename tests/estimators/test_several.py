@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -392,6 +393,26 @@ def test_rows_have_no_part_in_the_fit_to_a_target_that_they_lack(kind: Any) -> N
         each.fit(X, kind(y[1:]))
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[80, 80, 81\]"):
         each.fit(X, kind(y), np.ones(81))
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weights"])
+@pytest.mark.parametrize("scaler", [(), (StandardScaler(),)], ids=["alone", "in a pipeline"])
+def test_the_score_of_a_target_is_of_the_rows_that_have_it(scaler: tuple[Any, ...], weights: Any) -> None:
+    model = MultiTargetGPRegressor(make_pipeline(*scaler, ExactGPRegressor(**GAUSSIAN))).fit(X, Y)
+    whole = r2_score(Y, model.predict(X), sample_weight=weights)
+    assert model.score(X, Y, weights) == pytest.approx(whole, rel=1e-12)
+    y = np.where(np.arange(N)[:, None] % (2 * T) == np.arange(T), np.nan, Y)
+    expected = []
+    for j, mean in enumerate(model.predict(X).T):
+        has = ~np.isnan(y[:, j])
+        of_rows = None if weights is None else weights[has]
+        expected.append(r2_score(y[has, j], mean[has], sample_weight=of_rows))
+    assert model.score(X, y, weights) == pytest.approx(np.mean(expected), rel=1e-12)
+    with pytest.raises(InputError, match="The model has 3 targets; got y with 2"):
+        model.score(X, y[:, :2])
+    y[:, 1] = np.nan
+    with pytest.raises(InputError, match="Target '1': Found array with 0 sample"):
+        model.score(X, y)
 
 
 def test_it_works_in_searches_and_pipelines() -> None:

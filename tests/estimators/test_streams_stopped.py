@@ -12,11 +12,13 @@ from sklearn.base import clone
 
 import lmgp
 from lmgp import (
+    ExactGPRegressor,
     FeaturizedGPRegressor,
     GaussianKernel,
     LocalizedGPRegressor,
     RandomFourierFeatures,
     TaylorFeatures,
+    TransformedTargetGPRegressor,
 )
 from lmgp.errors import EmptyChunkWarning, InputError, ModelFileError, OutputError, StreamError
 from lmgp.sums import stream
@@ -285,6 +287,16 @@ class TestBadChunks:
         with pytest.raises(InputError, match=r"not all of them are in the model: no rows have the Gram matrix"):
             model.forget(np.column_stack((X.min(axis=0)[:1], X.max(axis=0)[1:])), y[:1])  # a corner without rows
         np.testing.assert_array_equal(both(model, T), before)
+
+    @pytest.mark.parametrize("kind", [list, iter, lambda made: lambda: iter(made), lmgp.io.sources.RowSource])
+    @pytest.mark.parametrize(
+        "regressor", [ExactGPRegressor, lmgp.estimators.MultiTargetGPRegressor, TransformedTargetGPRegressor]
+    )
+    def test_who_needs_all_rows_takes_no_chunks(self, regressor: Any, kind: Any) -> None:
+        X, y, _ = drawn()
+        told = rf"{regressor.__name__} takes rows in memory; got a \w+ of chunks\. Fit GPRegressor, .* to a sample\."
+        with pytest.raises(InputError, match=told):
+            regressor().fit(kind(chunks(X, y)))
 
     def test_a_fit_that_fails_at_once_leaves_the_model(self) -> None:
         X, y, T = drawn()

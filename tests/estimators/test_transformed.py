@@ -17,6 +17,7 @@ import lmgp
 from lmgp import (
     ExactGPRegressor,
     FeaturizedGPRegressor,
+    GaussianKernel,
     GPRegressor,
     LinearKernel,
     TaylorFeatures,
@@ -204,14 +205,16 @@ def test_calibrating_it_is_calibrating_the_model_of_logarithms_at_rows_of_its_pi
     weights = rng.choice([1.0, 2.0], 400)
     of_logs = ExactGPRegressor(**GIVEN, noise="student")
     found = TransformedTargetGPRegressor(make_pipeline(StandardScaler(with_std=False), of_logs)).fit(X, Y)
-    before, (_, upper) = found.predict(T), found.predict_interval(T)
+    before, (_, upper) = found.predict_quantile(T), found.predict_interval(T)
     assert found.calibrate(rows, np.exp(logs), weights) is found
     same = of_logs.fit(X, Z).calibrate(rows, logs, weights)
     assert same.noise_.degrees < 10.0
     for method in ("distribution", "conformal"):
         expected = np.exp(same.predict_interval(T, 0.8, method=method))
         np.testing.assert_allclose(found.predict_interval(T, 0.8, method=method), expected, rtol=1e-6)
-    np.testing.assert_array_equal(found.predict(T), before)
+    np.testing.assert_array_equal(found.predict_quantile(T), before)
+    mean, std = same.predict(T, return_std=True, include_noise=True)
+    np.testing.assert_allclose(found.predict(T), np.exp(mean + std**2 / 2), rtol=1e-6)
     assert np.all(found.predict_interval(T)[1] > upper)
     with pytest.raises(InputError, match=r"needs targets that are positive; got -1 in row 3"):
         found.calibrate(rows, np.where(np.arange(400) == 3, -1.0, np.exp(logs)))
@@ -219,6 +222,34 @@ def test_calibrating_it_is_calibrating_the_model_of_logarithms_at_rows_of_its_pi
         found.calibrate(rows[:3], np.exp(logs[:3]))
     with pytest.raises(NotFittedError):
         TransformedTargetGPRegressor().calibrate(rows, np.exp(logs))
+
+
+@pytest.mark.parametrize("noise", ["student", "varying"])
+def test_moments_are_by_the_noise_that_was_fitted(noise: Any) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0.0, 6.0, (600, 1))
+    errors = (0.05 + 0.2 * rows[:, 0]) * rng.normal(size=600)
+    inner = ExactGPRegressor(GaussianKernel(1.5), noise_variance=0.27, noise=noise)
+    found = TransformedTargetGPRegressor(inner).fit(rows, np.exp(np.sin(rows[:, 0]) + errors))
+    at = np.array([[0.5], [5.5]])
+    mean, std = found.regressor_.predict(at, return_std=True, include_noise=True)
+    textbook = lognorm(std, scale=np.exp(mean))
+    observed = found.predict(at, return_std=True, include_noise=True)
+    np.testing.assert_allclose(observed, (textbook.mean(), textbook.std()), rtol=1e-9)
+    distribution = found.predict_distribution(at)
+    np.testing.assert_allclose((distribution.mean(), distribution.std()), observed, rtol=1e-9)
+    if noise == "varying":
+        np.testing.assert_allclose(observed[0], np.exp(np.sin(at[:, 0]) + (0.05 + 0.2 * at[:, 0]) ** 2 / 2), rtol=0.15)
+        lower, upper = found.predict_interval(at, 0.6827)
+        assert np.all((observed[1] < 1.5 * (upper - lower)) & (observed[1] > (upper - lower) / 6.0))
+    # The expectation has the same mean, by quadrature too, of any number of rows.
+    by_rule = TransformedTargetGPRegressor(inner, FunctionTransformer(np.log, inverse_func=np.exp))
+    by_rule.fit(rows, np.exp(np.sin(rows[:, 0]) + errors))
+    many = np.linspace(0.0, 6.0, 4500)[:, None]
+    expectation = found.predict_distribution(many, include_noise=False)
+    np.testing.assert_allclose(expectation.mean(), found.predict(many), rtol=1e-9)
+    np.testing.assert_allclose(by_rule.predict_distribution(many, include_noise=False).std(), expectation.std(), 1e-5)
+    np.testing.assert_allclose(found.sample_y(at, 4000).mean(axis=1), observed[0], rtol=0.02)
 
 
 def test_another_transformer_of_the_same_function_gives_the_same() -> None:

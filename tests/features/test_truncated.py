@@ -42,6 +42,12 @@ def test_the_components_share_the_columns_equally(cls) -> None:
         cls(1, kernel=SUM).fit(X)
 
 
+def test_a_degree_decides_on_the_columns_alone() -> None:
+    few, many = (TaylorFeatures(n_features, degree=3, kernel=SUM).fit(X) for n_features in (1, 512))
+    np.testing.assert_array_equal(few.transform(X), many.transform(X))
+    assert [len(part.exponents_) for part in few.parts] == [10, 10]
+
+
 @pytest.mark.parametrize("index_set", ["total_degree", "energy"])
 def test_the_missing_variance_is_summed(index_set: str) -> None:
     features = TaylorFeatures(20, index_set=index_set, kernel=SUM).fit(3 * X)

@@ -114,3 +114,15 @@ def test_bad_options_are_refused(options: Any) -> None:
 def test_calibration_is_of_one_target() -> None:
     with pytest.raises(InputError, match="of one target"):
         plots.calibration(np.zeros((5, 2)), norm(np.zeros((5, 2)), 1.0))
+
+
+@pytest.mark.parametrize("bins", [0, 2.5])
+def test_a_number_of_bins_is_a_positive_integer(bins: Any) -> None:
+    with pytest.raises(InputError, match=f"bins must be a positive integer; got {bins}"):
+        plots.calibration(np.zeros(9), np.zeros(9), np.ones(9), bins=bins)
+
+
+@pytest.mark.parametrize("plot", [plots.calibration, plots.prediction])
+def test_a_distribution_takes_no_standard_deviation_beside_it(plot: Any) -> None:
+    with pytest.raises(InputError, match="mean is a distribution, which has its own standard deviation"):
+        plot(np.zeros(9), norm(np.zeros(9), np.ones(9)), np.ones(9))

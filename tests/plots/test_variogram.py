@@ -8,6 +8,7 @@ import pytest
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, TransformedTargetGPRegressor, plots
 from lmgp.errors import InputError
+from lmgp.estimators.summary import summary
 
 
 def drawn(ax: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -46,6 +47,31 @@ def test_a_trend_is_left_out_and_noise_is_drawn() -> None:
     flat = plots.variogram(ExactGPRegressor(kernel, 0.3, trend="linear").fit(X, y), X, y)
     np.testing.assert_allclose(drawn(ax)[1], drawn(flat)[1], rtol=1e-6)
     assert ax.get_lines()[2].get_ydata()[0] == pytest.approx(0.3)
+
+
+def test_the_line_has_the_variance_of_noise_that_was_learned_under_a_t() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 10.0, (400, 2))
+    y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.25 * rng.standard_t(3, 400)
+    model = ExactGPRegressor("gaussian", noise="student").fit(X, y)
+    assert model.learning_.chosen.likelihood.endswith(", t")
+    ax = plots.variogram(model, X, y)
+    _, rows, line = drawn(ax)
+    assert 0.7 < line[0] / rows[0] < 1.4
+    variance = model.noise_variance_ * np.square((model.loo_.y - model.loo_.mean) / model.loo_.normal.std()).mean()
+    assert ax.get_lines()[2].get_ydata()[0] == pytest.approx(variance, rel=1e-3)
+    facts = summary(model).facts
+    told = f"scale {model.noise_variance_**0.5:.3g} of a t, standard deviation {variance**0.5:.3g}"
+    assert facts["noise"] == told
+    _, _, deviations, *_ = str(facts["kernel"]).splitlines()
+    assert float(deviations.split()[-1]) == pytest.approx(variance**0.5, rel=5e-3)
+
+
+@pytest.mark.parametrize("n_bins", [0, 2.5])
+def test_a_number_of_distances_is_a_positive_integer(n_bins: Any) -> None:
+    X, y = field(80)
+    with pytest.raises(InputError, match=f"n_bins must be a positive integer; got {n_bins}"):
+        plots.variogram(ExactGPRegressor(GaussianKernel(), 0.3).fit(X, y), X, y, n_bins=n_bins)
 
 
 def test_distances_are_in_km_on_the_sphere_and_in_lengthscales_of_many_columns() -> None:

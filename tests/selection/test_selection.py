@@ -1,9 +1,11 @@
 """What a selection says of itself: its table, how far off it is, and its form as text."""
 
 import pickle
+import re
 
 import pytest
 
+from lmgp.cli import main
 from lmgp.recipes import Exact, Spectral
 from lmgp.selection.candidates import Problem
 from lmgp.selection.choose import at_once
@@ -48,7 +50,7 @@ class TestTable:
         assert frame.loc[frame["chosen"], "method"].tolist() == ["local_taylor"]
 
 
-def test_how_far_off_the_tolerance_it_is() -> None:
+def test_how_far_off_the_tolerance_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     def told(kl: float, method: str = "orf") -> str | None:
         trials = (RecipeTrial(method, 64, None, "dtc", kl, 0.1 * kl, 64, 1.0, 1.0, chosen=True),)
         return Selection(trials, 1e-3, 12_000, 1024, 1.0).shortfall
@@ -58,6 +60,11 @@ def test_how_far_off_the_tolerance_it_is() -> None:
     text = str(told(0.04))
     for part in ("12,000 predictions", "tolerance=0.001", "orf of size 64", "0.04 nats", "n_predict", "max_features"):
         assert part in text
+    with pytest.raises(SystemExit):
+        main(["fit", "--help"])
+    told_there = capsys.readouterr().out
+    assert len(options := re.findall(r"--[a-z-]+", text)) == 2
+    assert all(option in told_there for option in options)
 
 
 def test_without_a_search_there_is_one_line() -> None:

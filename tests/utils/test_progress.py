@@ -168,6 +168,15 @@ class TestTimetable:
         now[0] += 15.0
         assert timetable.state() == pytest.approx((0.4375, 45.0))
 
+    def test_a_start_tells_little_of_the_pace(self) -> None:
+        timetable, now = self.made(columns=0.35, learning=30.0)
+        timetable.begin("columns")
+        now[0] += 5.0
+        timetable.begin("learning")
+        state = timetable.state()
+        assert state is not None
+        assert 30.0 < state[1] < 4.0 * 30.0
+
     def test_a_stage_that_takes_longer_goes_on_moving(self) -> None:
         timetable, now = self.made(learning=10.0, noise=30.0)
         timetable.begin("learning")
@@ -256,6 +265,13 @@ class TestBar:
             assert "Prediction: 100%" in terminal.getvalue()
             stage("noise", "fitting the noise")
         assert "fitting the noise" in terminal.getvalue()
+
+    def test_the_end_of_a_fit_takes_the_bar_of_others_away(self, terminal: Terminal) -> None:
+        with shown(True):
+            with shown(False):
+                stage("learning", "learning")
+            logging.getLogger("lmgp.elsewhere").info("what follows")
+            assert re.search(r"\r +\r\[lmgp +\d\.\d s\] what follows\n$", terminal.getvalue())
 
     def test_an_error_leaves_no_bar(self, terminal: Terminal) -> None:
         before = list(logging.getLogger("lmgp").handlers)
