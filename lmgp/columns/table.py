@@ -411,14 +411,14 @@ def _with_place(
         return tuple(columns), tuple((j,) for j in range(n_inputs))
     places = find_places(n_inputs, names) if rotate is False else _turned(rotate, names, n_inputs, metric)
     for j in places:
-        one, which = columns[j], repr(names[j]) if names else j
-        if isinstance(one, Numbers) and one.scale is not None:
+        column, which = columns[j], repr(names[j]) if names else j
+        if isinstance(column, Numbers) and column.scale is not None:
             raise InputError(
                 f"Column {which} of X is a part of a place, which has no scale: leave it out of columns, or give "
                 f"no {'metric' if rotate is False else 'rotate'}."
             )
-        if not (isinstance(one, Numbers) and one.is_numeric):
-            got = one.told.partition(":")[0]
+        if not (isinstance(column, Numbers) and column.is_numeric):
+            got = column.told.partition(":")[0]
             raise InputError(
                 f"Column {which} of X is a part of a place, and must be numbers, none missing; got {got}. Leave rows "
                 "without a place out (lmgp fit --drop)."

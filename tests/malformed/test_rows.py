@@ -127,10 +127,10 @@ def test_targets(cls: type, name: str) -> None:
         if case == "two columns" and name in TAKE_TARGETS and issubclass(cls, TAKE_TARGETS[name]):
             continue  # which are two targets
         estimator = clone(fitted(cls)) if name.startswith("fit") else fitted(cls)
-        if cls is lmgp.estimators.MultiTargetGPRegressor:
-            told = f"{told}|Expected 2D array, got 1D array"
         if name == "score":
             told = OF_SCORES.get(case, ".")  # the words are those of scikit-learn's scores
+        if cls is lmgp.estimators.MultiTargetGPRegressor:
+            told = f"{told}|Expected 2D array, got 1D array"
         with pytest.raises((ValueError, TypeError)) as caught:
             getattr(estimator, name)(X, y)
         assert_said(caught.value, told, f"{cls.__name__}.{name} of {case}")
