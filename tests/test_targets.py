@@ -33,7 +33,7 @@ def scale_of(name: str) -> Scale:
 
 
 def warped(scale: Scale, mean: np.ndarray, std: np.ndarray) -> WarpedDistribution:
-    return WarpedDistribution(norm(mean, std), scale)
+    return WarpedDistribution(norm(mean, std), norm(mean, std), scale)
 
 
 def expected(function: Any, mean: float, std: float) -> float:

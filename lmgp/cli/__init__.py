@@ -11,15 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-try:
-    from lmgp.cli import comparisons, models, scores
-    from lmgp.cli.interrupts import INTERRUPTED, prompt_interrupts
-    from lmgp.cli.messages import messages, using
-    from lmgp.cli.parsing import Parser, parser
-    from lmgp.errors import LmgpError
-except KeyboardInterrupt:
-    sys.stderr.write("lmgp: interrupted\n")
-    sys.exit(130)
+from lmgp.cli import comparisons, models, scores
+from lmgp.cli.interrupts import INTERRUPTED, prompt_interrupts
+from lmgp.cli.messages import messages, using
+from lmgp.cli.parsing import Parser, parser
+from lmgp.errors import LmgpError
 
 # Garbage is looked for after this number of allocations: imports allocate most of what a short command does, and throw
 # nothing away.

@@ -84,7 +84,7 @@ class ObservationNoise(Trials[NoiseTrial]):
         The root mean squared error, in units of y, and the coefficient of determination of the means m(x) of rows that
         were left out by themselves; not a number where there were none.
     mean_square : float
-        The mean of ((y − m)/s)² of these rows; 1 where there were none.
+        The mean of ((y − m)/s)² of rows that were left out by themselves; 1 where there were none.
     """
 
     student: Student = Student()  # noqa: RUF009

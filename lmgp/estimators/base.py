@@ -1090,18 +1090,25 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         >>> bool(np.all(observed.interval(0.95)[0] < np.sin([1.0, 2.0])))
         True
         """
+        return self._distributions(X, include_noise, batch_size, verbose)[0]
+
+    def _distributions(
+        self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None, verbose: bool = False
+    ) -> tuple[Any, Floats]:
+        """Return the distributions of rows, and the standard deviations of the function."""
         check_is_fitted(self)
         refuse_what_is_no_table(X, "X")  # as dask collections are, of which means and intervals alone are lazy
         inputs, fit = self._read(X), self._state()
         means, variances, _ = self._in_batches(fit, inputs, True, False, batch_size, verbose)
         assert variances is not None  # they were asked for
-        std = np.sqrt(variances + (fit.noise_variance if include_noise else 0.0))[:, None] * fit.scales
-        scales, degrees = std, np.full(len(fit.scales), np.inf)
+        latent = np.sqrt(variances)[:, None] * fit.scales
+        scales, degrees = latent, np.full(len(fit.scales), np.inf)
         if include_noise:
+            std = np.sqrt(np.square(latent) + self.noise_variances_)
             scales, degrees = fit.observed(self._coordinates(inputs), means, std), fit.degrees
         if fit.target_names is None:
-            means, scales, degrees = means[:, 0], scales[:, 0], degrees[0]
-        return distribution(degrees, means, scales)
+            means, latent, scales, degrees = means[:, 0], latent[:, 0], scales[:, 0], degrees[0]
+        return distribution(degrees, means, scales), latent
 
     def _located(self, X: ArrayLike, include_noise: bool, batch_size: int | None) -> tuple[Floats, Floats, Floats]:
         """Return the location and the scale of distributions, (n,) or (n, t), and degrees of freedom, () or (t,)."""

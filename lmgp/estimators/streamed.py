@@ -259,7 +259,8 @@ class AdditiveGaussianProcess(GaussianProcess):
     ) -> Self:
         """Take rows out of the model, with its kernel, noise variance and map as they are.
 
-        Whole weights that other weights joined stay precisions when these are gone, in `loo_` and the likelihood.
+        Once rows of fractional weights were added, `loo_` and the likelihood take all weights as precisions, also where
+        these rows are gone.
 
         Parameters
         ----------

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
@@ -21,7 +22,7 @@ from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDis
 from lmgp.io.sources import refuse_chunks
 from lmgp.metrics.gaussian import checked_level
 from lmgp.metrics.scorers import end_of, last_step, options_of_last_step
-from lmgp.utils.columns import refuse_other_than_numbers
+from lmgp.utils.columns import dask_kind, refuse_other_than_numbers
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 
 LOGARITHMS = {"log": 0.0, "log1p": 1.0}
@@ -68,10 +69,10 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
     Notes
     -----
     This is a warped Gaussian process with a fixed function. Quantiles, intervals, probabilities and densities are those
-    of z, whatever its distribution is, and exact. Means, standard deviations and the CRPS are under the normal
-    distribution with the mean and the standard deviation of z, noise included: the exponential of a Student t has none.
-    What of that variance is not of f is of the noise. Those of logarithms are in closed form, y + shift being
-    log-normal; those of other transformers are by Gauss-Hermite quadrature.
+    of z, whatever its distribution is, and exact. Means, standard deviations and the CRPS are under a normal
+    distribution of z, for the exponential of a Student t has none. Its variance is that of the function, and
+    `noise_variance_` times the square of what `noise_` makes of a standard deviation in that row. Those of logarithms
+    are in closed form, y + shift being log-normal; those of other transformers are by Gauss-Hermite quadrature.
 
     References
     ----------
@@ -203,13 +204,12 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
             )
         scale, with_error = self.scale_, {"return_error": True} if return_error else {}
         model, rows = last_step(self.regressor_, X)
-        of_y = include_noise or not return_std
-        mean, std, *errors = model.predict(rows, return_std=True, include_noise=of_y, **with_error, **options)
-        if of_y:
-            result = [scale.mean(mean, std)] + ([scale.std(mean, std)] if return_std else [])
-        else:
-            std, *of_f = _parts(model, rows, mean, std)
-            result = [scale.mean(mean, std), scale.of_expectation(mean, *of_f).std()]
+        mean, latent, *errors = model.predict(rows, return_std=True, **with_error, **options)
+        noise = _noise_std(model, rows, mean, latent)
+        std = np.hypot(latent, noise)
+        result = [scale.mean(mean, std)]
+        if return_std:
+            result.append(scale.std(mean, std) if include_noise else scale.of_expectation(mean, latent, noise).std())
         result.extend(errors)
         return result[0] if len(result) == 1 else tuple(result)
 
@@ -235,11 +235,12 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         """
         check_is_fitted(self)
         model, rows = last_step(self.regressor_, X)
-        of_z = model.predict_distribution(rows, include_noise, batch_size, verbose)
-        if include_noise:
-            return WarpedDistribution(of_z, self.scale_)
-        mean, latent = of_z.args
-        return self.scale_.of_expectation(mean, *_parts(model, rows, mean, latent)[1:])
+        of_z, latent = model._distributions(rows, include_noise, batch_size, verbose)
+        mean = of_z.median()
+        noise = _noise_std(model, rows, mean, latent)
+        if not include_noise:
+            return self.scale_.of_expectation(mean, latent, noise)
+        return WarpedDistribution(of_z, norm(mean, np.hypot(latent, noise)), self.scale_)
 
     def predict_quantile(
         self, X: ArrayLike, quantile: float | Sequence[float] = 0.5, include_noise: bool = True, **options: Any
@@ -372,7 +373,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         drawn = model.sample_y(rows, n_samples, random_state, include_noise)
         if include_noise:
             return self.scale_.inverse(drawn)
-        noise = _parts(model, rows, *model.predict(rows, return_std=True))[-1]
+        noise = _noise_std(model, rows, *model.predict(rows, return_std=True))
         return self.scale_.mean(drawn.ravel(), np.repeat(noise, drawn.shape[1])).reshape(drawn.shape)
 
     def calibrate(
@@ -411,7 +412,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
     def loo_(self) -> LeaveOneOut:
         """Leave-one-out predictions of the training rows, of y in its units; see `ExactGPRegressor`."""
         z, scale = end_of(self.regressor_).loo_, self.scale_
-        of_y, normal = (WarpedDistribution(of_z, scale) for of_z in (z.distribution, z.normal))
+        of_y, normal = (WarpedDistribution(of_z, z.normal, scale) for of_z in (z.distribution, z.normal))
         return LeaveOneOut(scale.inverse(z.y), of_y, normal, z.weights)
 
     @property
@@ -464,8 +465,11 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         return tags
 
 
-def _parts(model: Any, X: Any, mean: Floats, latent: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the standard deviations of z with its noise, of f, which is no larger, and of the noise, each (n,)."""
-    std = model._deviations(model._read(X), mean[:, None], latent[:, None])[:, 0]
-    latent = np.minimum(latent, std)
-    return std, latent, np.sqrt(np.square(std) - np.square(latent))
+def _noise_std(model: Any, X: Any, mean: Floats, latent: Floats) -> Floats:
+    """Return the standard deviation of the noise of z at each row, by the noise that was fitted, (n,)."""
+    normal = np.sqrt(model.noise_variances_[0])
+    if dask_kind(X) is None:
+        std = model._deviations(model._read(X), mean[:, None], latent[:, None])[:, 0]
+    else:
+        _, std = model.predict(X, return_std=True, include_noise=True)
+    return normal * std / np.hypot(latent, normal)

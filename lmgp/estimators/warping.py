@@ -55,7 +55,7 @@ class Scale(ABC):
         of_f = norm(mean, np.maximum(std, np.finfo(np.float64).tiny))  # of no spread, the distribution of a point
         noises = np.broadcast_to(noise_std, mean.shape)
         reach = np.maximum(std, LEAST_REACH * noises)
-        return WarpedDistribution(of_f, ExpectationScale(self, mean, reach, noises))
+        return WarpedDistribution(of_f, of_f, ExpectationScale(self, mean, reach, noises))
 
     def of_rows(self, part: slice) -> "Scale":
         """Return g of some rows."""
@@ -108,22 +108,24 @@ class WarpedDistribution:
     Attributes
     ----------
     of_z : frozen distribution of scipy.stats
-        Of shape (n,). Moments of y are by the normal distribution of its mean and standard deviation: the exponential
-        of a t has none.
+        Of shape (n,).
+    normal : frozen distribution of scipy.stats
+        The normal distribution of z by which moments of y are: the exponential of a t has none.
     scale : Scale
         g.
     """
 
     of_z: Any
+    normal: Any
     scale: Scale
 
     def mean(self) -> Floats:
         """Return the mean under the normal distribution of z."""
-        return self.scale.mean(self.of_z.mean(), self.of_z.std())
+        return self.scale.mean(self.normal.mean(), self.normal.std())
 
     def std(self) -> Floats:
         """Return the standard deviation under the normal distribution of z."""
-        return self.scale.std(self.of_z.mean(), self.of_z.std())
+        return self.scale.std(self.normal.mean(), self.normal.std())
 
     def var(self) -> Floats:
         """Return the variance under the normal distribution of z."""
@@ -132,7 +134,7 @@ class WarpedDistribution:
     def crps(self, y: ArrayLike) -> Floats:
         """Return the continuous ranked probability score under the normal distribution of z."""
         y = self._checked(y)
-        return self.scale.crps(y, self.of_z.mean(), self.of_z.std())
+        return self.scale.crps(y, self.normal.mean(), self.normal.std())
 
     def logpdf(self, y: ArrayLike) -> Floats:
         """Return log p(y): that of z = g(y), and log |g′(y)|, by which y and z differ."""
@@ -221,7 +223,8 @@ class ExpectationScale(Scale):
 
     def of_rows(self, part: slice) -> Scale:
         """Return the function of some rows."""
-        return replace(self, noise_std=self.noise_std[part])
+        of_rows = {name: getattr(self, name)[part] for name in ("mean_of_f", "reach", "noise_std")}
+        return replace(self, **of_rows)
 
     def forward(self, y: Floats) -> Floats:
         """Return f where E[y | f] = y, by bisection."""
@@ -324,7 +327,7 @@ class LogScale(Scale):
     def of_expectation(self, mean: Floats, std: Floats, noise_std: Floats | float) -> WarpedDistribution:
         """Return the distribution of exp(f + noise_std²/2) − shift: that of y with another mean and without noise."""
         of_f = norm(mean + 0.5 * np.square(noise_std), np.maximum(std, np.finfo(np.float64).tiny))
-        return WarpedDistribution(of_f, self)
+        return WarpedDistribution(of_f, of_f, self)
 
     def crps(self, y: Floats, mean: Floats, std: Floats) -> Floats:
         """Return the score of a log-normal distribution (S. Baran and S. Lerch, 2015, QJRMS 141, eq. 5)."""

@@ -1,6 +1,6 @@
 """Sources of chunks of rows: iterators, memory-mapped arrays, files. Every source gives the same chunks each time."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -147,9 +147,9 @@ def refuse_chunks(model: Any, X: Any, y: Any) -> None:
     Raises
     ------
     InputError
-        If X are chunks. Iterators and sets beside a y may be rows: checks of tables tell what becomes of these.
+        If X are chunks. Beside a y, what is iterated may be rows: checks of tables tell what becomes of it.
     """
-    if not (_is_array(X) or (y is not None and isinstance(X, Iterator | Set))):
+    if not _is_array(X) and (y is None or isinstance(X, RowSource) or callable(X)):
         raise InputError(
             f"{type(model).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit {STREAMED} to "
             "these, or this to a sample."

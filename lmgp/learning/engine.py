@@ -147,9 +147,9 @@ def learn(
     -----
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
     which Fisher scoring finds from one of 200 points that are drawn from the prior, with the likely periods of the rows
-    where the kernel has one. The 32 likeliest by 250 rows race by successive halving: after 1, 2 and 4 steps the half
-    of larger evidence, by Laplace's approximation, goes on, and of the last four the likeliest start is taken whose
-    evidence is within three nats of the largest.
+    where the kernel has one. The 32 likeliest by 250 rows race by successive halving: after 1, 2 and 4 further steps
+    the half of larger evidence, by Laplace's approximation, goes on, and of the last four the likeliest start is taken
+    whose evidence is within three nats of the largest.
     Of more than 20 columns, 0, 1, 2, 5, 10 or 20 have lengthscales of their own, and all others share one: as many as
     have the largest evidence of up to 500 rows, less the logarithm of the number of choices of as many columns. Of more
     than `max_learning_rows` rows, the likelihood is Vecchia's, of at most 20,000 rows, each given the 44 nearest rows

@@ -124,7 +124,7 @@ class Search:
         return (last if math.isfinite(last.at.value) else Climb(exact, start)).go_on()
 
     def _start(self, space: Space, rows: Rows) -> Floats:
-        """Return the starting point whose climb has the largest evidence of some rows, by successive halving.
+        """Return the likeliest starting point whose climb has nearly the largest evidence, by successive halving.
 
         How high a point is says little of the summit behind it, and a high summit of few rows may be a narrow one.
 
@@ -136,10 +136,12 @@ class Search:
         # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
         space = space if self.exact else replace(space, least_noise=LEAST_SCALE)
         some, points = rows.take(slice(RACE_ROWS)), starting_points(space, self.rows)
+        if np.all(points == points[0]):  # of what is given
+            return points[0]
         likelihood = ExactObjective(some, space)
         values = np.array(parallel_map(likelihood.value, list(points)))
         likeliest = list(points[np.argsort(-values, kind="stable")[:RACING]])
-        if not (space.form.kernel.can("metric") and is_narrow(space)):
+        if not (space.form.named and space.form.kernel.can("metric") and is_narrow(space)):
             return likeliest[0]
         climbs = parallel_map(lambda start: Climb(quick_objective(some, space), start), likeliest)
 
@@ -151,7 +153,7 @@ class Search:
         for steps in RACE_STEPS:
             last, evidences = racing, np.array(parallel_map(partial(evidence, steps), [climbs[i] for i in racing]))
             racing = np.sort(last[np.argsort(-evidences, kind="stable")[: len(last) // 2]])
-        return likeliest[last[np.argmax(evidences > evidences.max() - STRONG_EVIDENCE)]]
+        return likeliest[last[np.argmax(evidences > np.nanmax(evidences) - STRONG_EVIDENCE)]]
 
     def _objective(self, rows: Rows, space: Space) -> ExactObjective:
         return ExactObjective(rows, space, VecchiaLikelihood(rows, *INFORMATION, sampling(self.draw)))

@@ -270,15 +270,12 @@ def handled(handler: logging.Handler, level: int = logging.INFO) -> Iterator[log
 def shown(verbose: bool | int) -> Iterator[None]:
     """Show on standard error the stages of what is done inside, and for 2 what was tried; for False, change nothing.
 
-    What shows them already stays, and its bar is taken away at the end.
+    What is shown already stays as it is.
     """
     if isinstance(verbose, str):
         raise InputError(f"verbose must be True, False, 1 or 2; got {verbose!r}.")
-    displayed = _displayed()
-    if not verbose or displayed is not None:
+    if not verbose or _displayed() is not None:
         yield
-        if displayed is not None:
-            displayed.stop()
         return
     start = perf_counter()
     lines = display(lambda text: f"[lmgp {perf_counter() - start:6.1f} s] {text}")

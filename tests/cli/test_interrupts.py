@@ -40,22 +40,6 @@ def test_ctrl_c_ends_what_runs_and_what_is_half_written(work: str, tmp_path: Pat
         assert told.endswith("KeyboardInterrupt\n")
 
 
-def test_ctrl_c_while_the_command_is_imported() -> None:
-    program = """
-import sys
-
-class Interrupts:
-    def find_spec(self, name, *_):
-        if name == "lmgp.cli.scores":
-            raise KeyboardInterrupt
-
-sys.meta_path.insert(0, Interrupts())
-import lmgp.cli
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (130, "lmgp: interrupted\n")
-
-
 def test_threads_beside_the_main_one_keep_their_signals_as_they_are() -> None:
     with prompt_interrupts():
         inside = signal.set_wakeup_fd(-1)

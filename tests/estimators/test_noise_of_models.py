@@ -279,8 +279,11 @@ def test_a_logarithm_has_the_density_of_a_warped_t() -> None:
     np.testing.assert_allclose(observed.isf(0.7), observed.ppf(0.3), rtol=1e-9)
     np.testing.assert_allclose(observed.sf(y) + observed.cdf(y), 1.0)
     # Means are those of the normal distribution of z: a log t has none.
-    mean, std = model.regressor_.predict(NEW[:50], return_std=True, include_noise=True)
-    np.testing.assert_allclose(model.predict(NEW[:50]), np.exp(mean + 0.5 * std**2), rtol=1e-9)
+    (mean, latent), (_, std) = (
+        model.regressor_.predict(NEW[:50], return_std=True, include_noise=which) for which in (False, True)
+    )
+    noise = 0.02 * std**2 / (latent**2 + 0.02)
+    np.testing.assert_allclose(model.predict(NEW[:50]), np.exp(mean + 0.5 * (latent**2 + noise)), rtol=1e-9)
     assert model.loo_.coverage(0.8) == pytest.approx(model.regressor_.loo_.coverage(0.8))
 
 

@@ -213,8 +213,10 @@ def test_calibrating_it_is_calibrating_the_model_of_logarithms_at_rows_of_its_pi
         expected = np.exp(same.predict_interval(T, 0.8, method=method))
         np.testing.assert_allclose(found.predict_interval(T, 0.8, method=method), expected, rtol=1e-6)
     np.testing.assert_array_equal(found.predict_quantile(T), before)
-    mean, std = same.predict(T, return_std=True, include_noise=True)
-    np.testing.assert_allclose(found.predict(T), np.exp(mean + std**2 / 2), rtol=1e-6)
+    (mean, latent), (_, std) = (same.predict(T, return_std=True, include_noise=which) for which in (False, True))
+    normal = same.noise_variance_
+    variance = latent**2 + normal * std**2 / (latent**2 + normal)
+    np.testing.assert_allclose(found.predict(T), np.exp(mean + variance / 2), rtol=1e-6)
     assert np.all(found.predict_interval(T)[1] > upper)
     with pytest.raises(InputError, match=r"needs targets that are positive; got -1 in row 3"):
         found.calibrate(rows, np.where(np.arange(400) == 3, -1.0, np.exp(logs)))
@@ -232,8 +234,12 @@ def test_moments_are_by_the_noise_that_was_fitted(noise: Any) -> None:
     inner = ExactGPRegressor(GaussianKernel(1.5), noise_variance=0.27, noise=noise)
     found = TransformedTargetGPRegressor(inner).fit(rows, np.exp(np.sin(rows[:, 0]) + errors))
     at = np.array([[0.5], [5.5]])
-    mean, std = found.regressor_.predict(at, return_std=True, include_noise=True)
-    textbook = lognorm(std, scale=np.exp(mean))
+    (mean, latent), (_, with_noise) = (
+        found.regressor_.predict(at, return_std=True, include_noise=which) for which in (False, True)
+    )
+    # What the fit makes of normal noise is made of the noise alone, not of the uncertainty of the function.
+    times = with_noise / np.hypot(latent, np.sqrt(0.27))
+    textbook = lognorm(np.hypot(latent, times * np.sqrt(0.27)), scale=np.exp(mean))
     observed = found.predict(at, return_std=True, include_noise=True)
     np.testing.assert_allclose(observed, (textbook.mean(), textbook.std()), rtol=1e-9)
     distribution = found.predict_distribution(at)

@@ -266,13 +266,6 @@ class TestBar:
             stage("noise", "fitting the noise")
         assert "fitting the noise" in terminal.getvalue()
 
-    def test_the_end_of_a_fit_takes_the_bar_of_others_away(self, terminal: Terminal) -> None:
-        with shown(True):
-            with shown(False):
-                stage("learning", "learning")
-            logging.getLogger("lmgp.elsewhere").info("what follows")
-            assert re.search(r"\r +\r\[lmgp +\d\.\d s\] what follows\n$", terminal.getvalue())
-
     def test_an_error_leaves_no_bar(self, terminal: Terminal) -> None:
         before = list(logging.getLogger("lmgp").handlers)
 
