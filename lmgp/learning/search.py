@@ -167,10 +167,11 @@ def quick_objective(rows: Rows, space: Space) -> ExactObjective:
 def starting_points(space: Space, rows: Rows) -> Floats:
     """Draw points around the median of the prior, each with some of the likely periods.
 
-    The logarithm of a lengthscale is the sum of what all have in common, of what its part has, and of a random share,
-    which a point has for all of them, of what its column and it alone have: columns that say little have lengthscales
-    that are close to each other. Columns in any order have the same points. A kernel that is given keeps its own
-    lengthscales, variances and periods: then the noise alone is drawn.
+    The logarithm of a lengthscale is the sum of what all have in common, which is nearer to the median than the prior
+    has it, of what its part has, and of a random share, which a point has for all of them, of what its column and it
+    alone have: columns that say little have lengthscales that are close to each other. Columns in any order have the
+    same points. A kernel that is given keeps its own lengthscales, variances and periods: then the noise alone is
+    drawn.
 
     Parameters
     ----------
@@ -191,12 +192,12 @@ def starting_points(space: Space, rows: Rows) -> Floats:
         # Columns that are constant come last, and leave the points of all others as they are.
         of_columns = rows.X.T[np.unique(space.labels[scales, 1])]
         places, n_parts = np.argsort(column_order(of_columns)[::-1])[columns], int(parts.max()) + 1
-        share, common = rng.uniform(size=POINTS), PRIOR_DEVIATION * rng.standard_normal(POINTS)
+        share, common = rng.uniform(size=POINTS), rng.standard_normal(POINTS)
         of_parts, own = (
             rng.standard_normal((*shape, POINTS)) for shape in ((n_parts,), (len(of_columns), n_parts + 1))
         )
-        offsets = of_parts[parts] + share * (own[places, parts] + own[places, n_parts])
-        points[:, scales] += (common + OWN_DEVIATION * offsets).T
+        offsets = common + of_parts[parts] + share * (own[places, parts] + own[places, n_parts])
+        points[:, scales] += OWN_DEVIATION * offsets.T
     at = np.flatnonzero((space.kinds == "period") & named)
     if len(at):
         of_terms, columns = space.labels[at].T

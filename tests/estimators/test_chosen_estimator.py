@@ -21,7 +21,7 @@ class TestWarning:
         (text,) = (str(one.message) for one in caught)
         chosen = model.selection_.chosen
         assert chosen.kl > 1e-3
-        assert "raise tolerance or max_features" in text
+        assert "Raise tolerance (lmgp fit: --tolerance)" in text
         assert "tolerance=0.001" in text
         assert f"{chosen.method} of size {chosen.n_features}" in text
         assert f"{chosen.kl:.2g} nats" in text
