@@ -13,6 +13,7 @@ Writes benchmarks/results/priors.json, and the table in docs/learning_measured.m
 import json
 import warnings
 from contextlib import ExitStack
+from functools import partial
 from itertools import product
 from unittest.mock import patch
 
@@ -24,7 +25,7 @@ SIZES, N_TEST, N_SPLITS, SPLIT = (200, 500, 1000), 2000, 10, ("concrete", "yacht
 # What the linear function in y is multiplied by.
 MADE = {"linear, 50 columns": 1.0, "noise, 50 columns": 0.0}
 # The standard deviation of what each part, each column and each lengthscale have of their own.
-PRIORS = {"one a part": 1.0, "¼": 0.25, "½": 0.5, "1": 1.0, "2": 2.0, "independent": 1.0}
+PRIORS = {"one a part": 1.0, "¼": 0.25, "½": 0.5, "1": 1.0, "2": 2.0, "independent": None, "1 or ¼": None}
 
 
 def independent(space):
@@ -35,14 +36,18 @@ def independent(space):
 
 
 def learning_with(prior):
-    """Learn with another prior inside; 1 is the default."""
+    """Learn with another prior inside; the last one is the default."""
     from lmgp.learning import search, space
 
     stack = ExitStack()
-    for module in (search, space):
-        stack.enter_context(patch.object(module, "OWN_DEVIATION", PRIORS[prior]))
+    if prior == "1 or ¼":
+        return stack
+    # The prior of close lengthscales is this one, too.
+    stack.enter_context(patch.object(search, "CLOSE_DEVIATION", PRIORS[prior] or 1.0))
     if prior == "independent":
         stack.enter_context(patch.object(space.Space, "prior_information", property(independent)))
+    else:
+        stack.enter_context(patch.object(search, "Space", partial(space.Space, own_deviation=PRIORS[prior])))
     return stack
 
 

@@ -146,21 +146,24 @@ def learn(
     Notes
     -----
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
-    which Fisher scoring finds from one of 200 points that are drawn from the prior, with the likely periods of the rows
-    where the kernel has one. The 32 likeliest by 250 rows race by successive halving: after 1, 2 and 4 further steps
-    the half of larger evidence, by Laplace's approximation, goes on, and of the last four the likeliest start is taken
-    whose evidence is within three nats of the largest.
+    which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
+    kernel has one, or from one of another noise, or a random one, if ten steps from there lead far higher;
+    up to 500 rows also from the best one of other lengthscales, whose end is taken where the evidence for it is strong.
     Of more than 20 columns, 0, 1, 2, 5, 10 or 20 have lengthscales of their own, and all others share one: as many as
     have the largest evidence of up to 500 rows, less the logarithm of the number of choices of as many columns. Of more
     than `max_learning_rows` rows, the likelihood is Vecchia's, of at most 20,000 rows, each given the 44 nearest rows
     before it in a random order, and up to 64 of them where there are fewer rows. It is climbed from the mean of four
     kernels, each learned from 500 rows, with half of these neighbours first, and then with all. Of eight and more
-    columns, a random sample of 1,048,576 rows stands for more of them.
+    columns, a random sample of 1,048,576 rows stands for more of them. Where a noise variance below a thousandth of the
+    variance of y was learned, the exact likelihood of a sum is climbed again from where its parts share their
+    lengthscales, if that is likelier.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what
     all have in common, with a standard deviation of 3, and of what its part of a sum, its column, and it alone have,
-    each with a standard deviation of 1.
+    each with a standard deviation of 1. With ``likelihood="auto"`` and up to `max_learning_rows` rows, these three
+    standard deviations are ¼ where the evidence for that is more than three nats, by Laplace's approximation: then the
+    lengthscales of columns that say little do not differ by chance.
 
     Of several kernels, the one is taken that predicts best what is left out: 1,000 rows, each predicted from the
     nearest others, and whole neighbourhoods.
@@ -306,8 +309,9 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
     without = [form.kernel for form in tried if not form.kernel.can("metric")]
     if settings.likelihood == "vecchia" and without:
         raise unsupported(without[0], "metric", "The Vecchia likelihood")
-    few = settings.likelihood == "auto" and len(rows) <= settings.max_learning_rows
-    exact = settings.likelihood == "exact" or bool(without) or few
+    # What compares likelihoods asks for the exact one, with one prior.
+    close = settings.likelihood == "auto"
+    exact = settings.likelihood == "exact" or bool(without) or (close and len(rows) <= settings.max_learning_rows)
     if exact:
         rows = _sample(rows, settings)
         check_memory(
@@ -318,7 +322,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
         )
     units = Units.of(rows, settings.standardize, settings.groups)
     free = settings.likelihood != "exact" and settings.noise_variance is None and rows.n_targets == 1
-    search = Search(rows, units, settings.noise_variance, exact, settings.draw, settings.tails and free)
+    search = Search(rows, units, settings.noise_variance, exact, settings.draw, settings.tails and free, close)
     optima = parallel_map(search.optimum, tried)
     draws, may_average = sampling(settings.draw, 1), rows.n_targets == 1 and tried[0].n_free > 0
     average = may_average and (settings.average is True or (settings.average == "auto" and exact))

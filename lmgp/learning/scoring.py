@@ -223,18 +223,20 @@ class Climb:
         """The log likelihood of the sample, without the prior, in nats."""
         return float(self.at.terms.sum())
 
-    def log_evidence(self, copies: float = 1.0) -> float:
-        """Return the logarithm of the integral of likelihood times prior, by Laplace's approximation where it is.
+    def log_evidence(self, space: Space, copies: float = 1.0) -> float:
+        """Return the logarithm of the integral of likelihood times prior, by Laplace's approximation at the end.
 
         Parameters
         ----------
+        space : Space
+            That of the climb; or one with another prior, beside which the likelihood is taken to be quadratic.
         copies : float, default=1.0
             How often each row counts, where some stand for more rows.
         """
-        prior, slope = self.space.log_prior(self.free)
-        curvature = copies * (self.at.information - self.space.prior_information) + self.space.prior_information
-        rise = (1.0 - copies) * slope
-        value = copies * (self.at.value - prior) + prior + 0.5 * float(rise @ np.linalg.solve(curvature, rise))
+        (before, from_slope), (prior, slope) = self.space.log_prior(self.free), space.log_prior(self.free)
+        curvature = copies * (self.at.information - self.space.prior_information) + space.prior_information
+        rise = slope - copies * from_slope
+        value = copies * (self.at.value - before) + prior + 0.5 * float(rise @ np.linalg.solve(curvature, rise))
         return value - 0.5 * float(np.linalg.slogdet(curvature / (2.0 * math.pi))[1])
 
     def go_on(self, steps: int = STEPS, tolerance: float = TOLERANCE) -> Self:

@@ -16,8 +16,8 @@ from lmgp.posteriors.average import WeightedKernel
 # Weak Gaussian priors on logarithms, in the units of the data, keep the lengthscale of a column that says nothing
 # finite, and the noise of near-copies above zero. Their standard deviation: 3 is a factor of 20. The logarithm of a
 # lengthscale is a sum: of what all have in common, with this standard deviation, and of what those of its part, those
-# of its column, and it alone have, each with the second one.
-PRIOR_DEVIATION, OWN_DEVIATION = 3.0, 1.0
+# of its column, and it alone have, each with the second one; or with the third one, where few rows ask for it.
+PRIOR_DEVIATION, OWN_DEVIATION, CLOSE_DEVIATION = 3.0, 1.0, 0.25
 # The median of the noise variance, in its unit. Other medians: √d standard deviations of the column for a
 # lengthscale, the variance of y for a variance.
 MEDIAN_NOISE = 0.1
@@ -118,6 +118,8 @@ class Space:
         A noise variance that is given.
     least_noise : float, default=1e-9
         In the unit of the noise.
+    own_deviation : float, default=1.0
+        Of the prior: the standard deviation of what each part, each column and each lengthscale have of their own.
 
     Raises
     ------
@@ -129,6 +131,7 @@ class Space:
     units: Units
     given_noise: float | None = None
     least_noise: float = LEAST_NOISE
+    own_deviation: float = OWN_DEVIATION
 
     def __post_init__(self) -> None:
         form, units = self.form, self.units
@@ -203,7 +206,7 @@ class Space:
     @cached_property
     def prior_information(self) -> Floats:
         """The inverse of the prior covariance: minus the second derivatives of the logarithm of the prior density."""
-        own, common = OWN_DEVIATION**2, PRIOR_DEVIATION**2
+        own, common = self.own_deviation**2, PRIOR_DEVIATION**2
         covariance: Floats = common * np.eye(len(self.bounds))
         scales, parts, columns = self.lengthscales
         alike = (parts == parts[:, None]).astype(float) + (columns == columns[:, None]) + np.eye(len(scales))

@@ -40,7 +40,7 @@ PARAMETERS = {
 # What other packages let choose.
 NEEDLESS = {
     "normalize_y": "leave it out: the mean of y is subtracted, and the variance of the kernel is learned",
-    "n_restarts_optimizer": "leave it out: 200 random points race for where a climb starts",
+    "n_restarts_optimizer": "leave it out: a climb starts at the best of many points",
 }
 
 

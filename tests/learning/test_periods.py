@@ -8,7 +8,7 @@ from lmgp import GPRegressor, learn
 from lmgp.data import Rows
 from lmgp.learning import periods
 from lmgp.learning.periods import CANDIDATES, likely_periods
-from lmgp.learning.search import POINTS, starting_points
+from lmgp.learning.search import LENGTHSCALES, NOISES, starting_points
 from lmgp.learning.space import Space, Units
 from tests.learning.conftest import form_of
 
@@ -88,16 +88,18 @@ class TestStarts:
     def test_have_each_candidate_and_of_two_parts_two(self) -> None:
         t, y = months()
         rows = centred(t[:, None], y)
-        candidates = likely_periods(rows)[:, 0].round(6).tolist()
-        for name, n_choices in (("gaussian", 1), ("gaussian*periodic", CANDIDATES), ("periodic+periodic", 12)):
+        for name, n_times in (("gaussian", 1), ("gaussian*periodic", CANDIDATES), ("periodic+periodic", 12)):
             space = Space(form_of(name, False, 1), Units.of(rows, True))
-            starts, at = starting_points(space, rows), np.flatnonzero(space.kinds == "period")
-            assert len(starts) == POINTS
-            periods = [tuple(np.exp(start[at] + space.log_units[at]).round(6).tolist()) for start in starts]
-            assert len(set(periods)) == n_choices
+            starts = list(starting_points(space, rows))
+            assert len(starts) == len(LENGTHSCALES) * len(NOISES) * n_times
+            at = np.flatnonzero(space.kinds == "period")
+            periods = [np.exp(start[at] + space.log_units[at]) for start in starts]
             for found in periods:
-                assert set(found) <= set(candidates)
+                assert set(found.round(6)) <= set(likely_periods(rows)[:, 0].round(6))
                 assert len(set(found)) == len(found)
+            # Nothing else moves.
+            others = np.array(starts)[:, space.kinds != "period"].reshape(-1, n_times, np.sum(space.kinds != "period"))
+            np.testing.assert_array_equal(np.ptp(others, axis=1), 0.0)
 
 
 class TestLearned:

@@ -469,14 +469,19 @@ def test_where_float64_has_no_factor_the_value_is_none_and_the_climb_goes_around
     np.testing.assert_allclose(at.gradient, space.log_prior(space.median)[1])
 
 
-@pytest.mark.parametrize("copies", [1.0, 2.0, 7.5])
-def test_the_evidence_of_a_quadratic_likelihood_is_its_integral_over_the_prior(copies: float) -> None:
-    # Of rows that count several times, that of a power of it.
+@pytest.mark.parametrize(("own_deviation", "copies"), [(1.0, 1.0), (0.25, 1.0), (3.0, 1.0), (1.0, 7.5), (0.25, 2.0)])
+def test_the_evidence_of_a_quadratic_likelihood_is_its_integral_over_the_prior(
+    own_deviation: float, copies: float
+) -> None:
+    # At the optimum of one prior, for that prior and for others; of rows that count several times, a power of it.
     rows = drawn(TRUTHS["gaussian"])
-    space = Space(form_of("matern12+matern52", True, 2), Units.of(rows, True))
-    rng, k = np.random.default_rng(0), len(space.bounds)
+    spaces = [
+        Space(form_of("matern12+matern52", True, 2), Units.of(rows, True), own_deviation=own)
+        for own in (1.0, own_deviation)
+    ]
+    rng, k = np.random.default_rng(0), len(spaces[0].bounds)
     root = rng.normal(size=(k, k))
-    centre, precision = space.median + 0.3 * rng.normal(size=k), root @ root.T + 0.1 * np.eye(k)
+    centre, precision = spaces[0].median + 0.3 * rng.normal(size=k), root @ root.T + 0.1 * np.eye(k)
 
     class Quadratic(ExactObjective):
         def start_at(self, free: Floats) -> None:
@@ -488,12 +493,12 @@ def test_the_evidence_of_a_quadratic_likelihood_is_its_integral_over_the_prior(c
             gradient = precision @ (centre - free) + slope
             return Point(value + prior, gradient, np.array([value]), lambda: precision + self.space.prior_information)
 
-    by_prior = space.prior_information
-    optimum = np.linalg.solve(precision + by_prior, precision @ centre + by_prior @ space.median)
-    spread = np.linalg.inv(copies * precision) + np.linalg.inv(by_prior)
-    expected = float(multivariate_normal(centre, spread).logpdf(space.median))
+    by_prior = spaces[0].prior_information
+    optimum = np.linalg.solve(precision + by_prior, precision @ centre + by_prior @ spaces[0].median)
+    spread = np.linalg.inv(copies * precision) + np.linalg.inv(spaces[1].prior_information)
+    expected = float(multivariate_normal(centre, spread).logpdf(spaces[1].median))
     # A power of a normal density is one of a smaller covariance, but for a factor.
     log_norm = float(np.linalg.slogdet(precision / (2.0 * np.pi))[1])
     expected += 0.5 * (copies - 1.0) * log_norm - 0.5 * k * np.log(copies)
-    evidence = Climb(Quadratic(rows, space), optimum).log_evidence(copies)
+    evidence = Climb(Quadratic(rows, spaces[0]), optimum).log_evidence(spaces[1], copies)
     assert evidence == pytest.approx(expected, rel=1e-9)

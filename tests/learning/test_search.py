@@ -1,7 +1,9 @@
 """The search for the optimum of a form."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +17,8 @@ from lmgp.learning import scoring
 from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.search import POINTS, RACING, Search
-from lmgp.learning.space import LEAST_NOISE, LEAST_SCALE, Space, Units
+from lmgp.learning.search import LENGTHSCALES, NOISES, STRONG_EVIDENCE, Search
+from lmgp.learning.space import CLOSE_DEVIATION, LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, OWN_DEVIATION, Space, Units
 from lmgp.posteriors.exact import ExactLikelihood
 from tests.learning.conftest import Draw, form_of
 
@@ -96,25 +98,49 @@ class TestExactLikelihood:
         assert 0.6 < relative.min() <= relative.max() < 1.6
 
 
-class TestLengthscales:
-    """Whether lengthscales are close to each other where columns tell nothing, and only there."""
+class TestPrior:
+    """Whether lengthscales are taken to be close to each other, by the evidence of few rows."""
 
     FORM = form_of("matern12+matern52", True, 20)
 
-    @pytest.mark.parametrize(("n", "seed"), [(300, 4), (600, 0), (600, 1)])
-    def test_of_noise_are_close_to_each_other(self, n: int, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        found = search(rng.normal(size=(n, 20)), rng.normal(size=n), exact=True).optimum(self.FORM)
-        assert np.ptp(np.log(found.space.kernel(found.free).metric(20))) < 0.5
+    @pytest.mark.parametrize("n", [300, 600])
+    def test_lengthscales_of_noise_are_close_to_each_other(self, n: int) -> None:
+        rng = np.random.default_rng(0)
+        plain = search(rng.normal(size=(n, 20)), rng.normal(size=n), exact=True)
+        apart, close = plain.optimum(self.FORM), replace(plain, close=True).optimum(self.FORM)
+        assert (apart.space.own_deviation, close.space.own_deviation) == (OWN_DEVIATION, CLOSE_DEVIATION)
+        spreads = [np.ptp(np.log(one.space.kernel(one.free).metric(20))) for one in (close, apart)]
+        assert spreads[0] < 0.5 < 1.0 < spreads[1]
+        gain = np.subtract(*(Climb(one.objective, one.free).log_evidence(one.space) for one in (close, apart)))
+        assert gain > STRONG_EVIDENCE
 
     @pytest.mark.parametrize("n", [300, 600])
-    def test_of_a_function_of_two_columns_are_not(self, n: int) -> None:
-        rng = np.random.default_rng(0)
+    def test_those_of_a_function_of_two_columns_are_not(self, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """And no second climb is made to say so, but where that is never taken to be hopeless."""
+        rng, deviations, go_on = np.random.default_rng(0), list[float](), Climb.go_on
+
+        def spy(climb: Climb, *arguments: float, **named: float) -> Climb:
+            deviations.append(climb.space.own_deviation)
+            return go_on(climb, *arguments, **named)
+
+        monkeypatch.setattr(Climb, "go_on", spy)
         X = rng.normal(size=(n, 20))
-        y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
-        found = search(X, y, exact=True).optimum(self.FORM)
-        first, second, *others = found.space.kernel(found.free).metric(20)
-        assert max(first, second) < 0.5 * min(others)
+        plain = search(X, np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n), exact=True)
+        lower, optima = plain.optimum(self.FORM), []
+        for hopeless, second in ((searching.HOPELESS, False), (math.inf, True)):
+            monkeypatch.setattr(searching, "HOPELESS", hopeless)
+            deviations.clear()
+            optima.append(replace(plain, close=True).optimum(self.FORM))
+            assert (CLOSE_DEVIATION in deviations) == second
+            assert optima[-1].space.own_deviation == OWN_DEVIATION
+        np.testing.assert_array_equal(*(one.free for one in optima))
+        assert optima[0].log_evidence(lower.space) >= lower.log_evidence(lower.space)
+
+    def test_weak_evidence_for_it_does_not_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng = np.random.default_rng(0)
+        closer = replace(search(rng.normal(size=(300, 20)), rng.normal(size=300), exact=True), close=True)
+        monkeypatch.setattr(searching, "STRONG_EVIDENCE", 50.0)
+        assert closer.optimum(self.FORM).space.own_deviation == OWN_DEVIATION
 
 
 def friedman(noise: float, n: int = 200) -> tuple[Floats, Floats]:
@@ -135,6 +161,38 @@ class TestLittleNoise:
         assert noise < 1e-6 * trying.units.variance
         rough, *_ = kernel.terms
         assert rough[0].prior_variance() < 1e-3 * kernel.prior_variance()
+
+    @pytest.mark.parametrize(
+        ("noise", "form", "exact"),
+        [
+            (0.1, "matern12+gaussian", True),  # enough noise
+            (0.0, "gaussian", True),  # one part
+            (0.0, "matern12+gaussian", False),  # by Vecchia's likelihood
+        ],
+    )
+    def test_else_parts_that_share_lengthscales_are_not_climbed(
+        self, noise: float, form: str, exact: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(searching, "end_with_shared_lengthscales", None)
+        search(*friedman(noise), exact=exact).optimum(form_of(form, True, 5))
+
+    @pytest.mark.parametrize(("lower", "n_climbs"), [(False, 2), (True, 1)])
+    def test_only_what_is_higher_with_shared_lengthscales_is_climbed_from(
+        self, lower: bool, n_climbs: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        starts: list[Floats] = []
+        climbed = Search._climbed
+
+        def counted(trying: Search, space: Space, samples: Sequence[Rows], start: Floats) -> Climb:
+            starts.append(start)
+            return climbed(trying, space, samples, start)
+
+        monkeypatch.setattr(Search, "_climbed", counted)
+        monkeypatch.setattr(Search, "_race_winner", lambda trying, space, rows, ranked: ranked[0])
+        if lower:
+            monkeypatch.setattr(searching, "end_with_shared_lengthscales", lambda rows, space, start: start)
+        search(*friedman(0.0), exact=True).optimum(form_of("matern12+matern52+gaussian", True, 5))
+        assert len(starts) == n_climbs
 
 
 @pytest.mark.usefixtures("small")
@@ -293,8 +351,11 @@ class TestVecchiaLikelihood:
 
 
 def test_sizes_are_those_that_learn_states() -> None:
-    """200 starting points, of which 32 race; 44 neighbours of 20,000 rows, and up to 64; .2 nats of 1,000 rows."""
-    assert (POINTS, RACING, searching.RACE_ROWS, searching.RACE_STEPS) == (200, 32, 250, (1, 2, 4, 8))
+    """Ten starting points, by 500 rows; 44 neighbours of 20,000 rows, and up to 64 of fewer; 0.2 nats of 1,000 rows."""
+    assert len(LENGTHSCALES) * len(NOISES) == 10
+    assert LENGTHSCALES[0] * 100 == LENGTHSCALES[-1] == 3.0
+    np.testing.assert_allclose(np.diff(np.log10(LENGTHSCALES)), 0.5, atol=0.03)
+    assert NOISES[0] < MEDIAN_NOISE < NOISES[1] < 1.0
     assert (searching.FIRST_ROWS, searching.MOST_POSITIONS) == (500, 20_000)
     assert math.isqrt(searching.MOST_SQUARES // 20_000) == 44
     assert (searching.MOST_NEIGHBORS, searching.MOST_SQUARES, searching.INFORMATION) == (64, 40_000_000, (500, 30))
@@ -302,46 +363,20 @@ def test_sizes_are_those_that_learn_states() -> None:
 
 
 class TestStarts:
-    def test_are_spread_around_the_median_as_lengthscales_are_thought_to_be(self) -> None:
-        X = np.random.default_rng(0).normal(size=(50, 3))
-        trying = search(X, X[:, 0])
-        space = Space(form_of("matern12+gaussian", True, 3), trying.units)
-        scales, parts, columns = space.lengthscales
-        offsets = searching.starting_points(space, trying.rows) - space.median
-        assert offsets.shape == (POINTS, len(space.median))
-        of_kinds = {kind: offsets[:, space.kinds == kind].std() for kind in space.kinds}
-        # Of a share that is uniform from 0 to 1, the mean square is 1/3.
-        variances = {"noise": 9.0, "lengthscale": 2.0 + 2.0 / 3.0, "variance": 1.0}
-        assert of_kinds == pytest.approx({kind: math.sqrt(value) for kind, value in variances.items()}, rel=0.2)
-        covariance = np.cov(offsets[:, scales].T)
-        # Each pair has one term in common, those of a part or of a column another one.
-        expected = 1.0 + (parts == parts[:, None]) + ((columns == columns[:, None]) + np.eye(6)) / 3.0
-        np.testing.assert_allclose(covariance, expected, atol=0.8)
-        own = np.cov((offsets[:, scales] - offsets[:, scales].mean(axis=1, keepdims=True)).T)
-        centred = np.eye(6) - 1.0 / 6.0
-        np.testing.assert_allclose(own, centred @ expected @ centred, atol=0.35)
-
-    def test_are_those_of_columns_in_any_order(self) -> None:
-        X, order = np.random.default_rng(0).normal(size=(50, 3)), [2, 0, 1]
-        spaces, points = [], []
-        for inputs in (X, X[:, order] * 10.0 + 3.0):
-            trying = search(inputs, X[:, 0])
-            spaces.append(Space(form_of("matern12+gaussian", True, 3), trying.units))
-            points.append(searching.starting_points(spaces[-1], trying.rows))
-        scales, parts, columns = spaces[0].lengthscales
-        there = [
-            int(np.flatnonzero((parts == p) & (columns == order.index(c)))[0])
-            for p, c in zip(parts, columns, strict=True)
+    def test_are_lengthscales_in_standard_deviations_and_noises_in_variances(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 50)
+        trying = search(X, y)
+        space = searching.Space(form_of("matern12+matern52", True, 2), trying.units)
+        starts = [
+            (space.kernel(free), space.noise_variance(free)) for free in searching.starting_points(space, trying.rows)
         ]
-        np.testing.assert_allclose(points[1][:, scales[there]], points[0][:, scales])
-
-    def test_some_have_lengthscales_that_are_close_to_each_other(self) -> None:
-        X = np.random.default_rng(0).normal(size=(50, 10))
-        trying = search(X, X[:, 0])
-        space = Space(form_of("gaussian", True, 10), trying.units)
-        points = searching.starting_points(space, trying.rows)[:, space.lengthscales[0]]
-        spreads = np.sort(points.std(axis=1))
-        assert spreads[POINTS // 10] < 0.25 < 0.9 < spreads[-POINTS // 10]
+        assert len(starts) == len(LENGTHSCALES) * len(NOISES)
+        for kernel, noise in starts:
+            assert np.isclose(noise / y.var(), NOISES).any()
+            factors = np.concatenate([part.lengthscale / X.std(axis=0) for part in kernel.parts]) / np.sqrt(2.0)
+            assert np.ptp(factors) < 1e-12 * factors[0]
+            assert np.isclose(factors[0], LENGTHSCALES).any()
+            assert [part.variance for part in kernel.parts] == pytest.approx([y.var()] * 2)
 
     def test_are_compared_by_the_likelihood_with_the_prior(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 60)
@@ -352,27 +387,35 @@ class TestStarts:
             expected = log_posterior(X, y, found, free)
             assert ExactObjective(trying.rows, found.space).value(free) == pytest.approx(expected, rel=1e-9)
 
-    def test_the_better_half_of_the_likeliest_goes_on_until_strong_evidence_decides(
-        self, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(("exact", "n_samples"), [(True, 1), (False, 4)])
+    def test_are_compared_on_four_samples_of_many_rows(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch, exact: bool, n_samples: int
     ) -> None:
-        X = np.random.default_rng(0).uniform(-1.0, 1.0, (80, 2))
-        trying = search(X, np.sin(12.0 * X[:, 0]) + X[:, 1], exact=True)
-        space = Space(form_of("matern12+gaussian", True, 2), trying.units)
-        points = list(searching.starting_points(space, trying.rows))
-        values = [ExactObjective(trying.rows, space).value(free) for free in points]
-        likeliest = [points[i] for i in np.argsort(values)[::-1][:RACING]]
-        racing = [(i, Climb(searching.quick_objective(trying.rows, space), free)) for i, free in enumerate(likeliest)]
-        for steps in (1, 2, 4):
-            racing.sort(key=lambda each: -each[1].go_on(steps).log_evidence())
-            racing = racing[: len(racing) // 2]
-        evidences = {i: climb.go_on(8).log_evidence() for i, climb in racing}
-        assert len(evidences) == 4
-        level = [i for i, evidence in evidences.items() if evidence > max(evidences.values()) - 3.0]
-        np.testing.assert_array_equal(trying._start(space, trying.rows), likeliest[min(level)])
-        assert max(evidences.values()) > Climb(racing[0][1].objective, likeliest[0]).go_on(15).log_evidence() - 3.0
+        monkeypatch.setattr(searching, "FIRST_ROWS", 30)
+        seen, plain, screened = list[int](), Search._best_starts, searching.screened
+        starts, taken = list[Floats](), list[Floats]()
 
-    def test_a_lower_summit_of_a_short_lengthscale_is_passed_over(self) -> None:
-        """With noise variances of a third of the noise, the likelihood has two summits."""
+        def spy(trying: Search, space: searching.Space, samples: Sequence[Rows]) -> list[Floats]:
+            seen.extend(len(some) for some in samples)
+            starts.extend(plain(trying, space, samples))
+            return starts
+
+        def screened_from(*given: Any) -> Any:
+            taken.append(given[2])
+            return screened(*given)
+
+        monkeypatch.setattr(Search, "_best_starts", spy)
+        monkeypatch.setattr(searching, "screened", screened_from)
+        trying = search(*draw_from(SMOOTH, 130), exact=exact)
+        climb = trying.optimum(form_of("gaussian", False, 2))
+        assert seen == n_samples * [30]
+        np.testing.assert_array_equal(taken, starts[:1])
+        best, other = (ExactObjective(trying.rows, climb.space).value(start) for start in starts)
+        assert best > other
+        assert np.any((starts[0] != starts[1])[climb.space.kinds != "noise"])
+
+    def test_of_few_rows_two_are_climbed_and_the_higher_summit_is_taken(self) -> None:
+        """With noise variances of a third of the noise, the best start lies below the lower summit of a short scale."""
         rng = np.random.default_rng(0)
         X = rng.uniform(-1.0, 1.0, size=(120, 2))
         y = np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=120)
@@ -386,8 +429,8 @@ class TestStarts:
         kernel = GaussianKernel([0.3, 3.0], 2.0, lengthscale_bounds=(0.1, 10.0))
         trying = search(X, y)
         space = searching.Space(declared_free(kernel), trying.units)
-        starts = searching.starting_points(space, trying.rows)
-        assert len({space.noise_variance(start) for start in starts}) == POINTS
+        starts = list(searching.starting_points(space, trying.rows))
+        assert len(starts) == len(searching.NOISES)
         for start in starts:
             np.testing.assert_allclose(space.kernel(start).lengthscale, [0.3, 3.0])
 
@@ -414,7 +457,7 @@ class TestStarts:
         monkeypatch.setattr(ExactLikelihood, "value", refuse_long)
         trying, form = search(*draw_from(SMOOTH, 80), exact=True), form_of("gaussian", True, 2)
         space = searching.Space(form, trying.units)
-        assert space.kernel(trying._start(space, trying.rows)).lengthscale.min() <= 1.0
+        assert space.kernel(trying._best_starts(space, [trying.rows])[0]).lengthscale.min() <= 1.0
         assert np.isfinite(trying.optimum(form).trial.log_likelihood)
 
 
@@ -429,6 +472,26 @@ def test_a_short_lengthscale_is_found_between_long_ones() -> None:
     assert found.space.noise_variance(found.free) < 0.05
 
 
+def test_random_points_are_those_of_columns_in_any_order_and_spread_as_lengthscales_are_thought_to() -> None:
+    rng = np.random.default_rng(0)
+    X, order = rng.normal(size=(50, 3)), [2, 0, 1]
+    spaces, points = [], []
+    for columns in (X, X[:, order] * 10.0 + 3.0):
+        trying = search(columns, X[:, 0])
+        spaces.append(Space(form_of("matern12+gaussian", True, 3), trying.units))
+        points.append(searching.random_points(spaces[-1], trying.rows, spaces[-1].median))
+    scales, parts, columns = spaces[0].lengthscales
+    there = [
+        int(np.flatnonzero((parts == p) & (columns == order.index(c)))[0]) for p, c in zip(parts, columns, strict=True)
+    ]
+    np.testing.assert_allclose(points[1][:, scales[there]], points[0][:, scales])
+    offsets = points[0] - spaces[0].median
+    assert offsets[:, spaces[0].kinds == "noise"].std() == pytest.approx(3.0, rel=0.3)
+    assert offsets[:, scales].std() == pytest.approx(2.0, rel=0.3)  # a sum of four terms
+    of_columns = np.corrcoef(offsets[:, scales].T)
+    assert of_columns.min() > 0.0  # what all have in common
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_rough_and_smooth_columns_have_parts_of_their_own(seed: int) -> None:
     """From one lengthscale for all columns and parts, climbs end 50 nats and more below the highest summit."""
@@ -441,7 +504,7 @@ def test_rough_and_smooth_columns_have_parts_of_their_own(seed: int) -> None:
     assert found.space.noise_variance(found.free) < 0.05
 
 
-def test_a_function_that_is_rough_along_two_columns_is_not_noise() -> None:
+def test_a_start_of_another_noise_is_taken_where_its_summit_is_higher() -> None:
     rng = np.random.default_rng([0, 7])
     X = rng.uniform(-1.0, 1.0, (750, 4))[:250]
     y = np.sin(10.0 * X[:, 0]) + np.sin(10.0 * X[:, 1]) + X[:, 2] + X[:, 3] + 0.1 * rng.normal(size=250)

@@ -194,9 +194,18 @@ class TestPriors:
         np.testing.assert_allclose(covariance[np.ix_(others, others)], 9.0 * np.eye(3))
         np.testing.assert_allclose(covariance[np.ix_(others, scales.ravel())], 0.0, atol=1e-12)
 
+    def test_lengthscales_may_be_closer_to_each_other(self) -> None:
+        one = space("matern12+matern52", own_deviation=0.5)
+        covariance = np.linalg.inv(one.prior_information)
+        scales = np.flatnonzero(one.kinds == "lengthscale").reshape(2, 3)
+        assert covariance[scales[0, 0], scales[0, 0]] == pytest.approx(9.0 + 0.75)
+        assert covariance[scales[0, 0], scales[0, 1]] == pytest.approx(9.0 + 0.25)
+        assert covariance[scales[0, 0], scales[1, 1]] == pytest.approx(9.0)
+
+    @pytest.mark.parametrize("own_deviation", [1.0, 0.25])
     @pytest.mark.parametrize("name", ["matern32", "matern12+matern52"])
-    def test_is_a_density(self, name: str) -> None:
-        one = space(name)
+    def test_is_a_density(self, name: str, own_deviation: float) -> None:
+        one = space(name, own_deviation=own_deviation)
         at = one.median + np.random.default_rng(0).normal(size=len(one.bounds))
         expected = multivariate_normal(one.median, np.linalg.inv(one.prior_information)).logpdf(at)
         assert one.log_prior(at)[0] == pytest.approx(expected)

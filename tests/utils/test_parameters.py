@@ -27,7 +27,7 @@ UNKNOWN: list[tuple[type, str, str]] = [
     (ExactGPRegressor, "likelihood", "did you mean 'noise'?"),
     (TaylorFeatures, "n_components", "did you mean 'n_features'?"),
     (GPRegressor, "normalize_y", "leave it out: the mean of y is subtracted"),
-    (ExactGPRegressor, "n_restarts_optimizer", "leave it out: 200 random points race for where a climb starts"),
+    (ExactGPRegressor, "n_restarts_optimizer", "leave it out: a climb starts at the best of many points"),
 ]
 
 
