@@ -239,10 +239,11 @@ class Fit:
         """Leave-one-out predictions of each target, of a solved state."""
         rows, y, means, std = self.without_each()
         scales = self.observed(rows.X, means, std)
-        found = zip(y.T, self.degrees, means.T, scales.T, std.T, strict=True)
+        noise = np.sqrt(Noise(self.noise_variance).of_observations(rows)) * self.scales[:, None]
+        found = zip(y.T, self.degrees, means.T, scales.T, std.T, noise, strict=True)
         return tuple(
-            LeaveOneOut(y, distribution(degrees, mean, scale), norm(mean, of_process), rows.counts)
-            for y, degrees, mean, scale, of_process in found
+            LeaveOneOut(y, distribution(degrees, mean, scale), norm(mean, of_process), noise, rows.counts)
+            for y, degrees, mean, scale, of_process, noise in found
         )
 
     def without_each(self, index: NDArray[np.intp] | None = None) -> tuple[Rows, Floats, Floats, Floats]:

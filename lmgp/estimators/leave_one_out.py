@@ -28,6 +28,8 @@ class LeaveOneOut:
         Of each row, with its noise, in units of y.
     normal : frozen distribution of scipy.stats
         That of the process and its noise before anything else was taken for it; see `ObservationNoise`.
+    noise_std : ndarray of shape (n,)
+        The standard deviation of the noise in `normal`, in units of y; of a transformed target, in those of z = g(y).
     weights : ndarray of shape (n,) or None
         How many equal rows each one stands for, in the scores too.
     """
@@ -35,6 +37,7 @@ class LeaveOneOut:
     y: Floats
     distribution: Any
     normal: Any
+    noise_std: Floats
     weights: Floats | None = None
 
     @property

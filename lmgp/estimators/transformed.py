@@ -412,8 +412,11 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
     def loo_(self) -> LeaveOneOut:
         """Leave-one-out predictions of the training rows, of y in its units; see `ExactGPRegressor`."""
         z, scale = end_of(self.regressor_).loo_, self.scale_
-        of_y, normal = (WarpedDistribution(of_z, z.normal, scale) for of_z in (z.distribution, z.normal))
-        return LeaveOneOut(scale.inverse(z.y), of_y, normal, z.weights)
+        latent = np.sqrt(np.maximum(z.normal.var() - np.square(z.noise_std), 0.0))
+        noise = z.noise_std * z.std / z.normal.std()
+        of_y = WarpedDistribution(z.distribution, norm(z.mean, np.hypot(latent, noise)), scale)
+        normal = WarpedDistribution(z.normal, z.normal, scale)
+        return LeaveOneOut(scale.inverse(z.y), of_y, normal, z.noise_std, z.weights)
 
     @property
     def importance_(self) -> Floats:
