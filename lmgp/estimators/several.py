@@ -167,14 +167,11 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         InputError
             As `fit`, and if there are fewer than 30 rows, or another number of targets. No target is calibrated then.
         """
-        targets = self._of_targets(X, y, sample_weight, noise_variances)
+        check_is_fitted(self)
         with ExitStack() as all_or_none:
             for model in self._processes:
                 all_or_none.enter_context(unchanged_on_failure(model))
-            for name, estimator, (rows, target, of_rows) in targets:
-                with _naming(name):
-                    model, rows = last_step(estimator, rows)
-                    model.calibrate(rows, target, **of_rows)
+            self._by_rows_of_each("calibrate", X, y, sample_weight, noise_variances)
         return self
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -196,12 +193,8 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         InputError
             If a target is infinite or no number, no row has it, or there is another number of targets.
         """
-        scores = []
-        for name, estimator, (rows, target, of_rows) in self._of_targets(X, y, sample_weight, None):
-            with _naming(name):
-                model, rows = last_step(estimator, rows)
-                scores.append(model.score(rows, target, **of_rows))
-        return float(np.mean(scores))
+        check_is_fitted(self)
+        return float(np.mean(self._by_rows_of_each("score", X, y, sample_weight, None)))
 
     def predict(self, X: ArrayLike, **options: Any) -> Any:
         """Predict at new rows.
@@ -322,16 +315,18 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
 
         return names, map(of_target, range(len(names)))
 
-    def _of_targets(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
-    ) -> Iterator[tuple[Any, Any, tuple[Any, Floats, dict[str, Any]]]]:
-        """Return the name and the regressor of each target of a fitted model, with what `_of_rows` has of it."""
-        check_is_fitted(self)
-        names, given = self._of_rows(X, y, sample_weight, noise_variances)
+    def _by_rows_of_each(self, method: str, X: Any, y: Any, *beside: ArrayLike | None) -> list[Any]:
+        """Return what a method of the model of each target makes of the rows that have it."""
+        names, given = self._of_rows(X, y, *beside)
         if len(names) != len(self.estimators_):
             raise InputError(f"The model has {len(self.estimators_)} targets; got y with {len(names)}.")
         refuse_other_targets(y, self.target_names_)
-        return zip(names, self.estimators_, given, strict=True)
+        results = []
+        for name, estimator, (rows, target, of_rows) in zip(names, self.estimators_, given, strict=True):
+            with _naming(name):
+                model, rows = last_step(estimator, rows)
+                results.append(getattr(model, method)(rows, target, **of_rows))
+        return results
 
     def _of_each(self, name: str, X: ArrayLike, axis: int, values: Any = None, /, **options: Any) -> Any:
         """Return what a method gives of each target, joined at an axis; see `_each`."""
