@@ -310,17 +310,17 @@ def predicted(
         return {"mean": end.predict(rows, **shown)}
     if include_noise:
         distribution = predicted_distribution(end, rows, **shown)
-        found = {"mean": distribution.mean(), "std": distribution.std()}
+        variables = {"mean": distribution.mean(), "std": distribution.std()}
     else:
-        found = dict(zip(("mean", "std"), end.predict(rows, return_std=True, **shown), strict=True))
+        variables = dict(zip(("mean", "std"), end.predict(rows, return_std=True, **shown), strict=True))
     if level is None:
-        return found
+        return variables
     if include_noise and method == "distribution":
         ends = distribution.interval(level)
     else:
         ends = end.predict_interval(rows, level, include_noise=include_noise, method=method)
-    found |= dict(zip(("lower", "upper"), ends, strict=True))
-    return found if return_std else {name: values for name, values in found.items() if name != "std"}
+    variables |= dict(zip(("lower", "upper"), ends, strict=True))
+    return variables if return_std else {name: values for name, values in variables.items() if name != "std"}
 
 
 def averages(
@@ -330,7 +330,7 @@ def averages(
 
     Meridians converge: where one of the columns is the latitude, points stand for less area towards a pole.
     """
-    latitude, found = next((name for name in places if name.strip().lower() in LATITUDES), None), []
+    latitude, pairs = next((name for name in places if name.strip().lower() in LATITUDES), None), []
     for table, areas in tables:
         widths = np.ones(len(table)) if latitude is None else np.cos(np.radians(np.asarray(table[latitude])))
         weights = areas * widths / (areas * widths).sum()
@@ -338,8 +338,8 @@ def averages(
         mean, covariance = end.predict(rows, return_cov=True)
         if mean.ndim > 1:
             raise InputError(f"Averages are of models of one target; got one of {mean.shape[1]}.")
-        found.append((float(weights @ mean), math.sqrt(max(float(weights @ covariance @ weights), 0.0))))
-    return dict(zip(("mean", "std"), np.array(found).reshape(-1, 2).T, strict=True))
+        pairs.append((float(weights @ mean), math.sqrt(max(float(weights @ covariance @ weights), 0.0))))
+    return dict(zip(("mean", "std"), np.array(pairs).reshape(-1, 2).T, strict=True))
 
 
 def with_names(model: Any, rows: Any) -> Any:
@@ -361,10 +361,10 @@ def of_map(x: str | None, y: str | None, names: Sequence[str]) -> tuple[str, str
     for given, known, what in ((x, ACROSS, "x"), (y, UP, "y")):
         if given is not None and given not in names:
             raise InputError(f"{what}: the model has no column {given!r}; {nearest_names(given, names)}.")
-        recognised = (name for one in known for name in names if name.strip().lower() == one)
+        recognised = (name for label in known for name in names if name.strip().lower() == label)
         chosen.append(next(recognised, None) if given is None else given)
     left = [name for name in names if name not in chosen]
-    across, up = (one if one is not None else left.pop(0) for one in chosen)
+    across, up = (name if name is not None else left.pop(0) for name in chosen)
     if across == up:
         raise InputError(f"x and y must be two columns; got {across!r} as both.")
     return across, up

@@ -53,12 +53,12 @@ def tables(model: Any) -> dict[str, str]:
     model = end_of(model)
     process = end_of(getattr(model, "regressor_", model))
     titles = {"learning_": "Learning the kernel", "selection_": "Choosing the model", "noise_": "Choosing the noise"}
-    found = {title: getattr(process, attribute, None) for attribute, title in titles.items()}
+    by_title = {title: getattr(process, attribute, None) for attribute, title in titles.items()}
     if hasattr(model, "target_names_"):  # which have learned one kernel, or each its own
-        found |= {"Learning the kernel": getattr(model, "learning_", None), "Choosing the noise": None}
+        by_title |= {"Learning the kernel": getattr(model, "learning_", None), "Choosing the noise": None}
         if not hasattr(model, "estimators_"):
             noises = zip(model.target_names_, model.noise_, strict=True)
-            found |= {f"Choosing the noise of {name}": noise for name, noise in noises}
-        for name, one in zip(model.target_names_, getattr(model, "estimators_", ()), strict=False):
-            found |= {f"{title} of {name}": table for title, table in tables(one).items()}
-    return {title: str(table) for title, table in found.items() if table is not None and len(table)}
+            by_title |= {f"Choosing the noise of {name}": noise for name, noise in noises}
+        for name, estimator in zip(model.target_names_, getattr(model, "estimators_", ()), strict=False):
+            by_title |= {f"{title} of {name}": table for title, table in tables(estimator).items()}
+    return {title: str(table) for title, table in by_title.items() if table is not None and len(table)}

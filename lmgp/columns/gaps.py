@@ -43,17 +43,17 @@ class Gaps:
         """
         some = values[np.unique(np.linspace(0, len(values) - 1, MOST_ROWS).astype(np.intp))]
         mean, scale = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
-        found = cls(mean, np.where(scale > 0.0, scale, 1.0), np.eye(values.shape[1]))
+        distribution = cls(mean, np.where(scale > 0.0, scale, 1.0), np.eye(values.shape[1]))
         for _ in range(ROUNDS):
-            filled, left = found._conditional(some)
+            filled, left = distribution._conditional(some)
             centre = filled.mean(axis=0)
-            z = (filled - centre) / found.scale
+            z = (filled - centre) / distribution.scale
             moments, (n, d) = z.T @ z / len(z) + left, z.shape
             moments = (n * moments + d * np.diag(moments.diagonal())) / (n + d)
-            before, found = found, cls(centre, found.scale, moments + LEAST * np.eye(d))
-            if np.abs(found.correlation - before.correlation).max() < CHANGE:
+            before, distribution = distribution, cls(centre, distribution.scale, moments + LEAST * np.eye(d))
+            if np.abs(distribution.correlation - before.correlation).max() < CHANGE:
                 break
-        return found
+        return distribution
 
     def filled(self, values: Floats) -> tuple[Floats, Floats]:
         """Return values with the expectations of missing ones, and the standard deviations of these, 0 elsewhere."""

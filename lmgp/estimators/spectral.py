@@ -226,7 +226,7 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         units = np.diag(np.append(1.0 / fit.scales, np.ones(len(statistics.cross) - len(fit.scales))))
         scaled = replace(sums.settled, statistics=statistics.combined(units))
         learned = learn_from_sums(scaled, fit.kernel, given, max_memory_gib=self.max_memory_gib)
-        several = any(one.value.ndim for one in learned.kernel.parameters if one.name.endswith("lengthscale"))
+        several = any(param.value.ndim for param in learned.kernel.parameters if param.name.endswith("lengthscale"))
         n_free, n = len(learned.kernel.theta) + (given is None), sums.n_rows
         trial = Trial(
             type(learned.kernel).__name__, several, n_free, "modes", n, 0,

@@ -96,8 +96,8 @@ class ErrorTerms:
 
         def truncated(degree: int) -> float:
             # ‖φ(x)‖² has a closed form. Two different rows are two of the ordered pairs.
-            own = gammainc(degree + 1, own_squares)
-            return float((2.0 * (remainder @ remainder) + own @ own) / (2 * len(remainder) + len(own)))
+            tails = gammainc(degree + 1, own_squares)
+            return float((2.0 * (remainder @ remainder) + tails @ tails) / (2 * len(remainder) + len(tails)))
 
         terms[2, 0] = truncated(0)
         for degree in range(1, max_degree + 1):

@@ -98,7 +98,7 @@ class PeriodicKernel(Kernel):
         rows: Floats = check_array(directions, dtype=np.float64)
         self.checked(rows.shape[1])
         shares, lengthscales = norm.cdf(rows), np.broadcast_to(self.lengthscale, rows.shape[1])
-        harmonics = [_harmonics(share, float(one) ** -2.0) for share, one in zip(shares.T, lengthscales, strict=True)]
+        harmonics = [_harmonics(share, float(ell) ** -2.0) for share, ell in zip(shares.T, lengthscales, strict=True)]
         return 2.0 * np.pi * np.column_stack(harmonics) / np.asarray(self.period, dtype=np.float64)
 
 

@@ -212,9 +212,9 @@ def random_points(space: Space, rows: Rows, start: Floats) -> Floats:
     rng, d, (scales, parts, _) = sampling(), rows.X.shape[1], space.lengthscales
     places, n_parts = np.argsort(column_order(rows.X.T))[space.labels[scales, 1]], int(parts.max()) + 1
     shapes = (1, 1), (n_parts, 1), (1, d), (n_parts, d)
-    common, of_parts, of_columns, own = (rng.standard_normal((RANDOM, *shape)) for shape in shapes)
+    common, of_parts, of_columns, of_pairs = (rng.standard_normal((RANDOM, *shape)) for shape in shapes)
     offsets = rng.standard_normal((RANDOM, len(start)))
-    offsets[:, scales] = (common + of_parts + of_columns + own)[:, parts, places]
+    offsets[:, scales] = (common + of_parts + of_columns + of_pairs)[:, parts, places]
     offsets *= np.where(space.kinds == "noise", PRIOR_DEVIATION, OWN_DEVIATION)
     return np.where(np.isin(space.kinds, ("lengthscale", "variance", "noise")), space.median + offsets, start)
 

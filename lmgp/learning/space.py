@@ -101,8 +101,8 @@ class Units:
             deviation(column - column[0], "X")
         columns = column_scales(rows, None if groups is None else np.asarray(groups))
         varying = column_deviations(rows) > 0.0
-        one = math.sqrt(np.mean(np.square(columns[varying if varying.any() else slice(None)])))
-        shared = columns if standardize else np.full(len(columns), one)
+        unit = math.sqrt(np.mean(np.square(columns[varying if varying.any() else slice(None)])))
+        shared = columns if standardize else np.full(len(columns), unit)
         return cls(columns, shared, spread**2, spread**2 * rows.mean_weight, int(np.count_nonzero(varying)))
 
 
@@ -180,8 +180,8 @@ class Space:
         """Return the kernel; what all columns share is one number where their units are equal."""
         kernel = self.form.kernel.with_theta(self.logarithms(free)[: len(self.form.ties)])
         if self.form.named and not self.form.ard and np.ptp(self.units.shared) == 0.0:
-            one = {p.name: float(p.value[0]) for p in kernel.free_parameters if p.value.ndim}
-            kernel.set_params(**one)
+            values = {p.name: float(p.value[0]) for p in kernel.free_parameters if p.value.ndim}
+            kernel.set_params(**values)
         return kernel
 
     def noise_variance(self, free: Floats) -> float:
@@ -206,9 +206,9 @@ class Space:
     @cached_property
     def prior_information(self) -> Floats:
         """The inverse of the prior covariance: minus the second derivatives of the logarithm of the prior density."""
-        own, common = self.own_deviation**2, PRIOR_DEVIATION**2
+        own_variance, common = self.own_deviation**2, PRIOR_DEVIATION**2
         covariance: Floats = common * np.eye(len(self.bounds))
         scales, parts, columns = self.lengthscales
         alike = (parts == parts[:, None]).astype(float) + (columns == columns[:, None]) + np.eye(len(scales))
-        covariance[np.ix_(scales, scales)] = common + own * alike
+        covariance[np.ix_(scales, scales)] = common + own_variance * alike
         return np.linalg.inv(covariance).astype(np.float64)

@@ -87,14 +87,14 @@ def _to_boxes(point, low, high, squares):
     """Write the squared distances to boxes, whose corners have the shape (d, number of boxes)."""
     squares[:] = 0.0
     for column in range(len(point)):
-        own, least, most = point[column], low[column], high[column]
+        coordinate, least, most = point[column], low[column], high[column]
         for box in range(len(squares)):
-            beyond = max(least[box] - own, own - most[box], 0.0)
+            beyond = max(least[box] - coordinate, coordinate - most[box], 0.0)
             squares[box] += beyond * beyond
 
 
 @exact
-def _scan(point, before, leaves, order, of_leaves, first, of_rows, near, found, count, radius, k):
+def _scan(point, before, leaves, order, of_leaves, first, of_rows, near, numbers, count, radius, k):
     """Add the rows of some leaves that are nearer than the k-th; return their number, and its squared distance."""
     for box in range(min(len(of_leaves), len(leaves) - first)):
         if not of_leaves[box] < radius:
@@ -109,18 +109,18 @@ def _scan(point, before, leaves, order, of_leaves, first, of_rows, near, found, 
                 of_rows[j] += (x[j] - at) * (x[j] - at)
         for j in range(LEAF):
             if of_rows[j] < radius and order[start + j] < before:
-                near[count, 0], found[count] = of_rows[j], order[start + j]
+                near[count, 0], numbers[count] = of_rows[j], order[start + j]
                 count += 1
         if count > 2 * k:
-            _select(near, found, 0, 0, count, k)
+            _select(near, numbers, 0, 0, count, k)
             count, radius = k, near[:k, 0].max()
     return count, radius
 
 
 @kept(matrix, indices, real[:, :, ::1], indices, real[:, :, :, ::1], real[:, :, ::1], real[:, ::1], index[:, ::1])
-def _query(points, before, leaves, order, boxes, branches, squares, found):
+def _query(points, before, leaves, order, boxes, branches, squares, neighbors):
     """Write the rows nearest to each point, and their squared distances, in no order."""
-    k = found.shape[1]
+    k = neighbors.shape[1]
     of_branches, of_leaves, of_rows = np.empty(len(boxes)), np.empty(BRANCH), np.empty(LEAF)
     near, rows = np.empty((2 * k + LEAF + 1, 1)), np.empty(2 * k + LEAF + 1, dtype=np.intp)
     for number in range(len(points)):
@@ -136,7 +136,7 @@ def _query(points, before, leaves, order, boxes, branches, squares, found):
             branch = of_branches.argmin()
         _select(near, rows, 0, 0, count, k)
         for place in range(k):
-            squares[number, place], found[number, place] = near[place, 0], rows[place]
+            squares[number, place], neighbors[number, place] = near[place, 0], rows[place]
 
 
 @dataclass(frozen=True)

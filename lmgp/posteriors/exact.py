@@ -146,9 +146,9 @@ class ExactPosterior(Posterior):
         check_memory(
             8.0 * (3.0 * m**2 + 2.0 * m * n), f"The covariance of {m:,} rows, and what it is made from,", ADVICE
         )
-        found, solved = self.kernel.evaluate(as_tensor(X), as_tensor(X)).numpy(), self.whiten(X)
-        found -= (solved.T @ solved).numpy()
-        return with_variance(found, np.maximum(found.diagonal(), 0.0))
+        covariance, solved = self.kernel.evaluate(as_tensor(X), as_tensor(X)).numpy(), self.whiten(X)
+        covariance -= (solved.T @ solved).numpy()
+        return with_variance(covariance, np.maximum(covariance.diagonal(), 0.0))
 
     def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw errors of the exact process, shape (m, n_samples): by the covariance of few rows, or Matheron's rule."""
@@ -156,14 +156,14 @@ class ExactPosterior(Posterior):
             return normal_draws(self.covariance(X), n_samples, rng)
         rows = self._rows
         deviations = np.sqrt(self.noise.of_weighted_rows(rows))
-        targets, found = np.empty((len(rows), n_samples)), np.empty((len(X), n_samples))
+        targets, errors = np.empty((len(rows), n_samples)), np.empty((len(X), n_samples))
         for index in range(n_samples):
-            targets[:, index], found[:, index] = prior_draw(self.kernel, (rows.X, X), rng)
+            targets[:, index], errors[:, index] = prior_draw(self.kernel, (rows.X, X), rng)
         targets += deviations[:, None] * rng.standard_normal(targets.shape)
         weights = solve_upper(self.factor.mT, solve_lower(self.factor, as_tensor(targets))).numpy()
         for part in chunks(len(X), len(rows), BATCH_BYTES):
-            found[part] -= self.kernel.evaluate(as_tensor(X[part]), as_tensor(rows.X)).numpy() @ weights
-        return found
+            errors[part] -= self.kernel.evaluate(as_tensor(X[part]), as_tensor(rows.X)).numpy() @ weights
+        return errors
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
         """Predict training rows, each from all others, from the diagonal of (K + Σ)⁻¹.
@@ -296,7 +296,7 @@ class ExactLikelihood:
     @staticmethod
     def n_bytes(n: int, kernel: Kernel) -> int:
         """Return the memory that a call takes, in bytes: 6 matrices for the density, 5 for each part of the kernel."""
-        n_parts = sum(one.name.endswith("variance") for one in kernel.parameters)
+        n_parts = sum(parameter.name.endswith("variance") for parameter in kernel.parameters)
         return 8 * n * n * (6 + 5 * max(1, n_parts))
 
 

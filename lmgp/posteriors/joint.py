@@ -59,14 +59,14 @@ def near_covariance(kernel: Kernel, rows: Rows, noise: Noise, X: Floats, varianc
     check_memory(4.0 * 8.0 * m**2, f"The covariance of {m:,} rows, and what it is made from,", ADVICE)
     weights, used, _ = _near_weights(kernel, rows, noise, X)
     near = as_tensor(used.X)
-    found = kernel.evaluate(as_tensor(X), as_tensor(X)).numpy()
+    covariance = kernel.evaluate(as_tensor(X), as_tensor(X)).numpy()
     for part in chunks(len(used), len(used) + m, BATCH_BYTES):
-        some, own = near[part], weights[:, part]
-        crossed = own @ kernel.evaluate(some, as_tensor(X)).numpy()
-        found -= crossed + crossed.T
-        found += (weights @ kernel.evaluate(near, some).numpy()) @ own.T.toarray()
-    found += ((weights * noise.of_weighted_rows(used)) @ weights.T).toarray()
-    return with_variance(found, variance)
+        some, block = near[part], weights[:, part]
+        crossed = block @ kernel.evaluate(some, as_tensor(X)).numpy()
+        covariance -= crossed + crossed.T
+        covariance += (weights @ kernel.evaluate(near, some).numpy()) @ block.T.toarray()
+    covariance += ((weights * noise.of_weighted_rows(used)) @ weights.T).toarray()
+    return with_variance(covariance, variance)
 
 
 def near_samples(
@@ -85,15 +85,15 @@ def near_samples(
         return normal_draws(near_covariance(kernel, rows, noise, X, variance), n_samples, rng)
     if len(rows) <= DENSE:
         exact = _exact(kernel, rows, noise)
-        found, own = exact.sample(X, n_samples, rng), exact.variances(X)
+        errors, drawn_variance = exact.sample(X, n_samples, rng), exact.variances(X)
     else:
-        weights, used, own = _near_weights(kernel, rows, noise, X)
-        found, deviations = np.empty((len(X), n_samples)), np.sqrt(noise.of_weighted_rows(used))
-        for column in found.T:
+        weights, used, drawn_variance = _near_weights(kernel, rows, noise, X)
+        errors, deviations = np.empty((len(X), n_samples)), np.sqrt(noise.of_weighted_rows(used))
+        for column in errors.T:
             (there, here) = prior_draw(kernel, (used.X, X), rng)
             column[:] = here - weights @ (there + deviations * rng.standard_normal(len(used)))
-    found *= np.sqrt(variance / np.maximum(own, 1e-300))[:, None]
-    return found
+    errors *= np.sqrt(variance / np.maximum(drawn_variance, 1e-300))[:, None]
+    return errors
 
 
 def _exact(kernel: Kernel, rows: Rows, noise: Noise) -> "ExactPosterior":
@@ -132,8 +132,8 @@ def is_dense(kernel: Kernel, X: Floats) -> bool:
 
 def with_variance(covariance: Floats, variance: Floats) -> Floats:
     """Scale a covariance to other variances, in place, with the correlations that it has."""
-    own = np.maximum(covariance.diagonal(), 0.0)
-    scale = np.sqrt(np.divide(variance, own, out=np.zeros_like(own), where=own > 0.0))
+    diagonal = np.maximum(covariance.diagonal(), 0.0)
+    scale = np.sqrt(np.divide(variance, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0))
     covariance *= scale
     covariance *= scale[:, None]
     covariance += covariance.T

@@ -164,16 +164,16 @@ class ResidualPosterior(Posterior):
         remaining : Tensor of shape (m, D)
             ψ.
         """
-        own = self._forest.plan.mapped(X)
+        features = self._forest.plan.mapped(X)
         mapped, targets = (self._forest.gathered(name, near) for name in ("mapped", "targets"))
-        shared = torch.cat((mapped @ mapped.mT, mapped @ own[:, :, None]), dim=-1)
+        shared = torch.cat((mapped @ mapped.mT, mapped @ features[:, :, None]), dim=-1)
         weights, reduction = self._weigh(near, X, shared)
-        remaining, of_targets = own - _sums(weights, mapped), _sums(weights, targets)
+        remaining, of_targets = features - _sums(weights, mapped), _sums(weights, targets)
         means = remaining @ self._weights + of_targets @ as_tensor(self._combination)
         if not variance:
             return means, torch.empty(0), remaining
         prior = as_tensor(self.kernel.evaluate_diagonal(X))
-        left_out = (prior - own.square().sum(dim=-1)).clamp_min(0.0)
+        left_out = (prior - features.square().sum(dim=-1)).clamp_min(0.0)
         latent = solve_lower(self._factor, remaining.T).square().sum(dim=0) + (left_out - reduction).clamp_min(0.0)
         return means, torch.minimum(latent, prior), remaining
 

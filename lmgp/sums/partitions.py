@@ -61,7 +61,7 @@ class Partitions:
         for name in ("sample_weight", "noise_variances"):
             if given[name] is not None and not isinstance(given[name], Real):
                 given[name] = _column(given[name], name)
-        self._given = {name: _aligned(self.X, one, name) for name, one in given.items()}
+        self._given = {name: _aligned(self.X, values, name) for name, values in given.items()}
         self.n_partitions, sizes = self.X.npartitions, _sizes(self.X)
         self.starts = [None] * self.n_partitions if sizes is None else [0, *accumulate(sizes)][:-1]
 
@@ -93,8 +93,8 @@ class Partitions:
         while len(leaves) > 1:
             leaves = [together(merge, leaves[i : i + SPLIT_EVERY]) for i in range(0, len(leaves), SPLIT_EVERY)]
         with _bar(verbose, prefix, self.n_partitions):
-            found: Made | None = computed(leaves[0], client)
-        return found
+            result: Made | None = computed(leaves[0], client)
+        return result
 
     def first(
         self, task: Task[Made], merge: Callable[[Made, Made], Made], is_enough: Callable[[Made], bool], client: Any
@@ -115,24 +115,24 @@ class Partitions:
 
         # A key of its own: dask sends it to a worker once, and to another one if that is lost.
         sent, apply = delayed(task, name=f"task-{prefix}", pure=False, traverse=False), delayed(_applied, pure=False)
-        kinds = {name: dask_kind(one) for name, one in self._given.items()}
-        frames = {name: one for name, one in self._given.items() if kinds[name] in ("frame", "series")}
-        arrays = {name: one for name, one in self._given.items() if kinds[name] == "array"}
-        same = {name: one for name, one in self._given.items() if kinds[name] is None}
+        kinds = {name: dask_kind(values) for name, values in self._given.items()}
+        frames = {name: values for name, values in self._given.items() if kinds[name] in ("frame", "series")}
+        arrays = {name: values for name, values in self._given.items() if kinds[name] == "array"}
+        same = {name: values for name, values in self._given.items() if kinds[name] is None}
         columns: list[Iterable[Any]] = [[()] * self.n_partitions]
         if frames:
             # As one expression, so that a partition from which all of them come is made once.
-            own, *others = frames.values()
-            made = own.map_partitions(
+            frame, *others = frames.values()
+            tuples = frame.map_partitions(
                 _together, *others, align_dataframes=False, enforce_metadata=False, meta=(None, object),
                 clear_divisions=True,
             )  # fmt: skip
-            columns = [made.to_delayed()]
+            columns = [tuples.to_delayed()]
         if arrays:
             # What X and y are both made of is made once: it is not fused into each of them.
             with config.set({"optimization.fuse.active": False}):
-                found = optimize(*arrays.values())
-            columns += [one.to_delayed(optimize_graph=False).ravel() for one in found]
+                collections = optimize(*arrays.values())
+            columns += [array.to_delayed(optimize_graph=False).ravel() for array in collections]
         names = (*frames, *arrays)
         for number, (start, *parts) in enumerate(zip(self.starts, *columns, strict=True)):
             yield apply(sent, number, start, same, names, *parts, dask_key_name=f"{prefix}-{number}")
@@ -198,18 +198,18 @@ def source_or_partitions(
     InputError
         If these do not go together.
     """
-    found = partitions_of(given)
-    if found is None:
+    partitions = partitions_of(given)
+    if partitions is None:
         if client is not None:
             raise InputError(
                 f"client computes with dask collections, and X is a {type(given.X).__name__}; leave client out, or "
                 "make one by dask.array.from_array(X, chunks=(100_000, -1))."
             )
         return source_of(given, chunk_rows, arrays=checkpoint is not None)
-    for name, one in (("chunk_rows", chunk_rows), ("checkpoint", checkpoint)):
-        if one is not None:
+    for name, arg in (("chunk_rows", chunk_rows), ("checkpoint", checkpoint)):
+        if arg is not None:
             raise InputError(
-                f"{name} is for chunks that are read one by one; got {one!r} with a dask collection, whose partitions "
+                f"{name} is for chunks that are read one by one; got {arg!r} with a dask collection, whose partitions "
                 "are its chunks, and whose lost parts dask makes again. Leave it out."
             )
     if client is not None:
@@ -220,12 +220,12 @@ def source_or_partitions(
             )
         if getattr(client, "asynchronous", False):
             raise InputError("client is asynchronous, and fit waits for its result; give distributed.Client(address).")
-    return found
+    return partitions
 
 
 def partitions_of(given: Chunk) -> Partitions | None:
     """Return the partitions of dask collections, or None where there is none among the arguments."""
-    return None if all(dask_kind(one) is None for one in given) else Partitions(*given)
+    return None if all(dask_kind(values) is None for values in given) else Partitions(*given)
 
 
 def empty(X: Any) -> Any:
@@ -251,53 +251,53 @@ def as_table(X: Any) -> Any:
     return X if len(X.chunks[1]) <= 1 else X.rechunk({1: -1})
 
 
-def _column(one: Any, name: str) -> Any:
+def _column(column: Any, name: str) -> Any:
     """Return a dask array of shape (n,) or a dask series."""
-    kind = dask_kind(one)
+    kind = dask_kind(column)
     if kind not in ("array", "series", "frame"):
-        what = "None" if one is None else f"a dask {type(one).__name__}" if kind else type(one).__name__
+        what = "None" if column is None else f"a dask {type(column).__name__}" if kind else type(column).__name__
         raise InputError(
             f"{name} must be a dask array of shape (n,), or a dask series, like X; got {what}. An array in memory "
             f"becomes one by dask.array.from_array({name}, chunks=X.chunks[0])."
         )
-    width = len(one.columns) if kind == "frame" else one.shape[1] if one.ndim == 2 else 1
-    if (kind == "array" and one.ndim not in (1, 2)) or width != 1:
-        shape = f"{len(one.columns)} columns" if kind == "frame" else f"shape {one.shape}"
+    width = len(column.columns) if kind == "frame" else column.shape[1] if column.ndim == 2 else 1
+    if (kind == "array" and column.ndim not in (1, 2)) or width != 1:
+        shape = f"{len(column.columns)} columns" if kind == "frame" else f"shape {column.shape}"
         raise InputError(f"{name} should be a 1d array, one number a row; got {shape}.")
     if kind == "frame":
-        return one[one.columns[0]]
-    return one[:, 0] if one.ndim == 2 else one
+        return column[column.columns[0]]
+    return column[:, 0] if column.ndim == 2 else column
 
 
-def _aligned(X: Any, one: Any, name: str) -> Any:
+def _aligned(X: Any, column: Any, name: str) -> Any:
     """Return a column with the partitions of X."""
-    if one is None or isinstance(one, Real) or one is X:
-        return one
-    sizes, own = _sizes(X), _sizes(one)
-    if sizes is not None and own is not None:
-        if sum(sizes) != sum(own):
-            raise InputError(f"X has {sum(sizes):,} rows; {name} must have one value for each, got {sum(own):,}.")
-        return one if own == sizes else one.rechunk((sizes,))
-    if X.npartitions != one.npartitions:
+    if column is None or isinstance(column, Real) or column is X:
+        return column
+    sizes, lengths = _sizes(X), _sizes(column)
+    if sizes is not None and lengths is not None:
+        if sum(sizes) != sum(lengths):
+            raise InputError(f"X has {sum(sizes):,} rows; {name} must have one value for each, got {sum(lengths):,}.")
+        return column if lengths == sizes else column.rechunk((sizes,))
+    if X.npartitions != column.npartitions:
         raise InputError(
-            f"X has {X.npartitions:,} partitions, {name} has {one.npartitions:,}: they must be the "
+            f"X has {X.npartitions:,} partitions, {name} has {column.npartitions:,}: they must be the "
             "same, row by row. Take both from one data frame, or make the lengths known: compute_chunk_sizes() of an "
             "array, to_dask_array(lengths=True) of a data frame."
         )
-    frames = dask_kind(X) == "frame" and dask_kind(one) == "series"
-    if frames and X.known_divisions and one.known_divisions and X.divisions != one.divisions:
+    frames = dask_kind(X) == "frame" and dask_kind(column) == "series"
+    if frames and X.known_divisions and column.known_divisions and X.divisions != column.divisions:
         raise InputError(
             f"X and {name} have as many partitions, but of other rows: the divisions of their indices differ. Use "
             f"{name}.repartition(divisions=X.divisions)."
         )
-    return one
+    return column
 
 
-def _sizes(one: Any) -> tuple[int, ...] | None:
+def _sizes(collection: Any) -> tuple[int, ...] | None:
     """Return the number of rows of each partition, where it is known."""
-    if dask_kind(one) != "array":
+    if dask_kind(collection) != "array":
         return None
-    sizes = one.chunks[0]
+    sizes = collection.chunks[0]
     return None if any(size != size for size in sizes) else tuple(map(int, sizes))
 
 
@@ -316,8 +316,8 @@ def _applied(
 
 def _merged(merge: Callable[[Made, Made], Made], parts: Sequence[Made | None]) -> Made | None:
     with single_threaded():
-        found = [part for part in parts if part is not None]
-        return reduce(merge, found) if found else None
+        results = [part for part in parts if part is not None]
+        return reduce(merge, results) if results else None
 
 
 UNCHANGED = "The model is as it was. Mend the partition, and call again."
@@ -327,7 +327,7 @@ def made_of_rows(
     model: Any, make: Callable[[int, Rows], Made], number: int, first: int | None, chunk: Chunk
 ) -> Made | None:
     """Check the rows of a partition for a model without a fitted state, and return what is made of them: a `Task`."""
-    lengths = {name: len(one) for name, one in chunk._asdict().items() if hasattr(one, "__len__")}
+    lengths = {name: len(values) for name, values in chunk._asdict().items() if hasattr(values, "__len__")}
     place = Place(number, first, lengths["X"], UNCHANGED, "Partition", "all")
     with place.named():
         for name, length in lengths.items():
@@ -356,9 +356,9 @@ def _summed(fit: Any, size: int | None, number: int, rows: Rows) -> tuple[Any, S
     return reduce(add, map(fit.sums.of, parts)), sample
 
 
-def _both(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+def _both(pair: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
     """Merge the sums of two partitions, and their samples where there are some."""
-    return one[0] + other[0], None if one[1] is None else one[1].merge(other[1])
+    return pair[0] + other[0], None if pair[1] is None else pair[1].merge(other[1])
 
 
 def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool, center: Any) -> None:
@@ -375,8 +375,8 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
     """
     name = type(model).__name__
     with unchanged_on_failure(model):
-        for one in FITTED:
-            vars(model).pop(one, None)
+        for attribute in FITTED:
+            vars(model).pop(attribute, None)
         bare = _bare(model, source, reset=True)
         drawing = drawing_of(model.random_state)
         look = partial(made_of_rows, bare, partial(_sampled, noise_variance=model.noise_variance))
@@ -392,16 +392,16 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
         if fit.sums.covers:
             places = source.reduced(
                 partial(made_of_rows, bare, lambda _, rows: fit.sums.places(rows)),
-                lambda one, other: union(one, other)[0],
+                lambda keys, other: union(keys, other)[0],
                 client,
                 f"{name}, centroids" if verbose else None,
             )
             fit = replace(fit, sums=fit.sums.covering(places))
         of_noise = model._sample_of_noise()
         make = partial(_summed, fit.summing(), None if of_noise is None else of_noise.size)
-        found = source.reduced(partial(made_of_rows, bare, make), _both, client, name if verbose else None)
-        assert found is not None  # of the rows of the sample, two at least
-        sums, of_noise = found
+        result = source.reduced(partial(made_of_rows, bare, make), _both, client, name if verbose else None)
+        assert result is not None  # of the rows of the sample, two at least
+        sums, of_noise = result
         model._fitted = model._ended(replace(fit, sums=sums), of_noise)
 
 

@@ -139,8 +139,8 @@ def first_bad_row(chunk: Iterable[Any]) -> int | None:
         with suppress(TypeError, ValueError):
             values = None if part is None else np.asarray(part, dtype=np.float64)
             if values is not None and values.ndim and not np.isfinite(values.sum()):
-                found = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-                bad += [int(np.argmax(found))] if found.any() else []
+                mask = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+                bad += [int(np.argmax(mask))] if mask.any() else []
     return min(bad, default=None)
 
 

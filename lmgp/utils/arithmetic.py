@@ -125,24 +125,24 @@ class Products:
             root = root[:, None].to(self._arithmetic.dtype)
         right = right.to(self._arithmetic.dtype)
         if isinstance(columns, torch.Tensor):
-            made = columns if root is None else columns * root
-            for start in range(0, len(made), SINGLE_ROWS):
-                self._multiply(made[start : start + SINGLE_ROWS])
-            self._add_cross(made, right)
+            block = columns if root is None else columns * root
+            for start in range(0, len(block), SINGLE_ROWS):
+                self._multiply(block[start : start + SINGLE_ROWS])
+            self._add_cross(block, right)
             return
         n_rows, n_part = (max(1, size // (8 * len(self._gram))) for size in self._arithmetic.sizes)
         if self._single is not None:
             n_rows = min(n_rows, SINGLE_ROWS)
         for start in range(0, len(y), n_rows):
-            made = self._rows(min(n_rows, len(y) - start))
-            for first in range(0, len(made), n_part):
-                some = made[first : first + n_part]
+            block = self._rows(min(n_rows, len(y) - start))
+            for first in range(0, len(block), n_part):
+                some = block[first : first + n_part]
                 part = slice(start + first, start + first + len(some))
                 columns.write(part, some)
                 if root is not None:
                     some.mul_(root[part])
                 self._add_cross(some, right[:, part])
-            self._multiply(made, factor**2)
+            self._multiply(block, factor**2)
 
     def _rows(self, n: int) -> Tensor:
         """Return room for the columns of n rows: the same one each time."""
@@ -152,8 +152,8 @@ class Products:
 
     def _add_cross(self, columns: Tensor, right: Tensor) -> None:
         # Two products with a vector: faster than one with a matrix of two columns.
-        for column, one in zip(self._cross.unbind(1), right.unbind(0), strict=True):
-            column += torch.mv(columns.T, one)
+        for column, target in zip(self._cross.unbind(1), right.unbind(0), strict=True):
+            column += torch.mv(columns.T, target)
 
     def _multiply(self, columns: Tensor, factor: float = 1.0) -> None:
         """Add Σ φφᵀ times a factor to the lower triangle."""
@@ -182,9 +182,9 @@ class Products:
     def finish(self) -> None:
         """Bring the sums to where they were at first."""
         self._flush()
-        for kept, one in zip(self._into, (self._gram, self._cross), strict=True):
-            if one is not kept:
-                kept.copy_(one)
+        for kept, sums in zip(self._into, (self._gram, self._cross), strict=True):
+            if sums is not kept:
+                kept.copy_(sums)
 
 
 def _blas_of_threads(name: str) -> Callable[..., None]:
