@@ -227,9 +227,9 @@ def columns_at(features: Any, X: torch.Tensor, factor: torch.Tensor) -> torch.Te
         case FeatureMap():  # of somebody's own, which may be differentiable as it is
             rows = X * factor
             with suppress(RuntimeError):
-                made = features.evaluate(rows.flatten(end_dim=-2))
-                if made.requires_grad or not rows.requires_grad:
-                    return made.unflatten(0, rows.shape[:-1])
+                values = features.evaluate(rows.flatten(end_dim=-2))
+                if values.requires_grad or not rows.requires_grad:
+                    return values.unflatten(0, rows.shape[:-1])
     raise InputError(
         f"{type(features).__name__} is not evaluated by torch, so that no lengthscale can be learned through it. Maps "
         f"that are: {SERVED}; and maps of your own whose evaluate() uses differentiable operations of torch alone."
@@ -241,18 +241,18 @@ def _taylor(features: Any, X: torch.Tensor) -> torch.Tensor:
     if not hasattr(features, "exponents_"):
         raise InputError("TaylorFeatures fitted to sparse rows is not evaluated by torch: fit it to an array.")
     scaled, rate = features.in_lengthscales(X), 0.5 if features.coef0_ is None else 0.0
-    made: torch.Tensor | None = None
+    columns: torch.Tensor | None = None
     for column, (parents, exponents) in zip(scaled.unbind(dim=-1), features.steps_, strict=True):
         powers = [torch.exp(-rate * column.square())]
         for k in range(1, int(exponents.max()) + 1):
             powers.append(powers[-1] * column * k**-0.5)
         chosen = torch.stack(powers, dim=-1)[..., as_tensor(exponents)]
-        made = chosen if made is None else made[..., as_tensor(parents)] * chosen
-    assert made is not None  # rows have a column
+        columns = chosen if columns is None else columns[..., as_tensor(parents)] * chosen
+    assert columns is not None  # rows have a column
     if features.coef0_ is not None:
-        return made * as_tensor(features.degree_factors()[features.exponents_.sum(axis=1)])
+        return columns * as_tensor(features.degree_factors()[features.exponents_.sum(axis=1)])
     far = vanishing(scaled.detach().square().sum(dim=-1, keepdim=True), features.degree_)
-    return made * ((~far).to(made.dtype) * float(features.component_.variance) ** 0.5)
+    return columns * ((~far).to(columns.dtype) * float(features.component_.variance) ** 0.5)
 
 
 def _maclaurin(features: Any, X: torch.Tensor) -> torch.Tensor:
@@ -317,7 +317,7 @@ def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
         raise InputError("The model has no training rows: make it with train_inputs and train_targets.")
     inputs, targets = model.train_inputs, model.train_targets
     if len(inputs) != 1 or inputs[0].ndim > 2 or targets.ndim != 1:
-        shapes = ", ".join(str(tuple(one.shape)) for one in (*inputs, targets))
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (*inputs, targets))
         raise InputError(f"One tensor of rows (n, d) and targets (n,) convert, not batches or tasks; got {shapes}.")
     X, y, center = _array(inputs[0]).reshape(len(targets), -1), _array(targets), _constant(mean)
     _check_forward(model, inputs[0][:: -(-len(y) // 20)], center, kernel)
@@ -334,10 +334,10 @@ def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
                 f"{type(other).__name__} has no counterpart here. Likelihoods that have: GaussianLikelihood and "
                 "FixedNoiseGaussianLikelihood."
             )
-    made = ExactGPRegressor() if regressor is None else clone(regressor)
-    if not isinstance(made, GaussianProcess):
+    process = ExactGPRegressor() if regressor is None else clone(regressor)
+    if not isinstance(process, GaussianProcess):
         raise InputError(f"regressor must be an unfitted regressor of this package, or None; got {regressor!r}.")
-    return made.set_params(kernel=kernel, noise_variance=noise, noise="normal").fit(X, y, **options)
+    return process.set_params(kernel=kernel, noise_variance=noise, noise="normal").fit(X, y, **options)
 
 
 def _check_forward(model: Any, some: torch.Tensor, center: float, kernel: Kernel) -> None:
@@ -424,8 +424,8 @@ def to_gpytorch(regressor: Any) -> Any:
         likelihood = GaussianLikelihood(noise_constraint=constraint).double()
         likelihood.initialize(noise=torch.tensor([fit.noise_variance], dtype=torch.float64))
     else:
-        own = np.full(len(y), fit.noise_variance) if rows.noise_variances is None else rows.noise_variances
-        each = own if rows.weights is None else own / rows.weights
+        noises = np.full(len(y), fit.noise_variance) if rows.noise_variances is None else rows.noise_variances
+        each = noises if rows.weights is None else noises / rows.weights
         likelihood = FixedNoiseGaussianLikelihood(torch.from_numpy(np.array(each)))
     return ExactModel(X, y, likelihood, center, exact.kernel_).eval()
 
@@ -447,7 +447,7 @@ def _library_kernel(kernel: Any) -> Any:
             linear.initialize(variance=torch.from_numpy(np.array(kernel.variance, dtype=np.float64)))
             linear.raw_variance.requires_grad_(not kernel.parameters[0].fixed)
             return linear
-        case kernels.ColumnsKernel if any(isinstance(one, str) for one in kernel.listed):
+        case kernels.ColumnsKernel if any(isinstance(column, str) for column in kernel.listed):
             raise InputError(f"Kernels of GPyTorch have columns by index, and none by name; got {kernel.listed}.")
         case kernels.ColumnsKernel:
             inner, listed = _library_kernel(kernel.kernel), torch.tensor(kernel.listed)
@@ -470,43 +470,43 @@ def _library_kernel(kernel: Any) -> Any:
 def _stationary(cls: Any, kernel: StationaryKernel, **options: Any) -> Any:
     """Return a kernel of GPyTorch of a class, times the variance."""
     shape = np.shape(kernel.lengthscale)
-    made = cls(ard_num_dims=shape[0] if shape else None, **options).double()
+    twin = cls(ard_num_dims=shape[0] if shape else None, **options).double()
     learned = {}
-    for one in kernel.parameters:
-        learned[one.name] = not one.fixed
-        if one.name != "variance":
-            made.initialize(**{one.name: torch.from_numpy(np.array(one.value))})
-            getattr(made, f"raw_{one.name}").requires_grad_(learned[one.name])
-    return _scaled(made, float(kernel.variance), learned=learned["variance"])
+    for parameter in kernel.parameters:
+        learned[parameter.name] = not parameter.fixed
+        if parameter.name != "variance":
+            twin.initialize(**{parameter.name: torch.from_numpy(np.array(parameter.value))})
+            getattr(twin, f"raw_{parameter.name}").requires_grad_(learned[parameter.name])
+    return _scaled(twin, float(kernel.variance), learned=learned["variance"])
 
 
 def _periodic(kernel: PeriodicKernel) -> Any:
     """Return a periodic kernel of GPyTorch, whose lengthscale is the square of ours, times the variance."""
     period, square = np.broadcast_arrays(kernel.period, np.square(kernel.lengthscale))
-    made = gpytorch.kernels.PeriodicKernel(**({"ard_num_dims": len(period)} if period.ndim else {})).double()
-    made.initialize(period_length=torch.tensor(period.tolist(), dtype=torch.float64))
-    made.initialize(lengthscale=torch.tensor(square.tolist(), dtype=torch.float64))
-    by_period, by_lengthscale, by_variance = (not one.fixed for one in kernel.parameters)
-    made.raw_period_length.requires_grad_(by_period)
-    made.raw_lengthscale.requires_grad_(by_lengthscale)
-    return _scaled(made, float(kernel.variance), learned=by_variance)
+    periodic = gpytorch.kernels.PeriodicKernel(**({"ard_num_dims": len(period)} if period.ndim else {})).double()
+    periodic.initialize(period_length=torch.tensor(period.tolist(), dtype=torch.float64))
+    periodic.initialize(lengthscale=torch.tensor(square.tolist(), dtype=torch.float64))
+    by_period, by_lengthscale, by_variance = (not parameter.fixed for parameter in kernel.parameters)
+    periodic.raw_period_length.requires_grad_(by_period)
+    periodic.raw_lengthscale.requires_grad_(by_lengthscale)
+    return _scaled(periodic, float(kernel.variance), learned=by_variance)
 
 
 def _scaled(kernel: Any, factor: float, *, learned: bool) -> Any:
     """Multiply a kernel of GPyTorch by a factor, which is a parameter that can be learned, or not."""
-    made = gpytorch.kernels.ScaleKernel(kernel).double()
-    made.initialize(outputscale=torch.tensor(factor, dtype=torch.float64))
-    made.raw_outputscale.requires_grad_(learned)
-    return made
+    scaled = gpytorch.kernels.ScaleKernel(kernel).double()
+    scaled.initialize(outputscale=torch.tensor(factor, dtype=torch.float64))
+    scaled.raw_outputscale.requires_grad_(learned)
+    return scaled
 
 
 def _own_kernel(kernel: Any) -> Kernel:
     """Return the kernel of this package with the values of one of GPyTorch."""
     if kernel.batch_shape:
         raise InputError(f"{type(kernel).__name__} is batched: only single kernels convert.")
-    own = _own_kernel_of_columns(kernel)
+    counterpart = _own_kernel_of_columns(kernel)
     # A multiple of a kernel of some columns has its active_dims, too, and takes them once.
-    return own if kernel.active_dims is None else own.on(kernel.active_dims.tolist())
+    return counterpart if kernel.active_dims is None else counterpart.on(kernel.active_dims.tolist())
 
 
 def _own_kernel_of_columns(kernel: Any) -> Kernel:
@@ -523,7 +523,7 @@ def _own_kernel_of_columns(kernel: Any) -> Kernel:
         case gpytorch.kernels.RQKernel:
             return RationalQuadraticKernel(_numbers(kernel, kernel.lengthscale), alpha=kernel.alpha.item())
         case gpytorch.kernels.PeriodicKernel:
-            period, square = (_numbers(kernel, one) for one in (kernel.period_length, kernel.lengthscale))
+            period, square = (_numbers(kernel, parameter) for parameter in (kernel.period_length, kernel.lengthscale))
             return PeriodicKernel(period, np.sqrt(square) if np.ndim(square) else square**0.5)
         case gpytorch.kernels.LinearKernel:
             return LinearKernel(variance=_numbers(kernel, kernel.variance))
@@ -544,13 +544,13 @@ def _numbers(kernel: Any, parameter: torch.Tensor) -> Any:
 
 
 def _part(model: Any, name: str) -> Any:
-    found = getattr(model, name, None)
-    if found is None:
+    value = getattr(model, name, None)
+    if value is None:
         raise InputError(
             f"The model has no {name}, by which models of GPyTorch name their mean and kernel; got a "
             f"{type(model).__name__} with {', '.join(name for name, _ in model.named_children())}."
         )
-    return found
+    return value
 
 
 def _constant(mean: Any) -> float:

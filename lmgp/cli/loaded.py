@@ -106,13 +106,13 @@ def read_for_model(
                 "model that is fitted to a data frame knows their names."
             )
         here = dict(zip(columns.names, wanted, strict=True))
-        dates = [(one, columns.names[j]) for (j, *_), one, _ in columns.parts if isinstance(one, Dates)]
+        dates = [(kind, columns.names[j]) for (j, *_), kind, _ in columns.parts if isinstance(kind, Dates)]
         kinds.expected = dict.fromkeys((*wanted, *targets), "numbers")
         kinds.expected |= {here[name]: "text" for name in columns.names_of(Categories)}
-        for (j, *_), one, _ in columns.parts:
-            if isinstance(one, Categories):
-                kinds.coded(wanted[j], [level.strip() for level in one.levels])
-        kinds.expected |= {here[name]: None if one.are_numbers else "dates" for one, name in dates}
+        for (j, *_), kind, _ in columns.parts:
+            if isinstance(kind, Categories):
+                kinds.coded(wanted[j], [level.strip() for level in kind.levels])
+        kinds.expected |= {here[name]: None if kind.are_numbers else "dates" for kind, name in dates}
         kinds.filled = set() if columns.is_numeric else {here[name] for name in columns.names_of(Numbers, Categories)}
         return (*wanted, *targets)
 

@@ -23,11 +23,11 @@ class Parser(argparse.ArgumentParser):
     """Reports what it cannot parse in the same way as all other bad input."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: D102
-        found, rest = super().parse_known_args(args, namespace)
+        arguments, rest = super().parse_known_args(args, namespace)
         # Before Python 3.12.7, argparse leaves a table behind an option unread.
-        if len(rest) == 1 and getattr(found, "table", "") is None and (rest[0] == STANDARD or rest[0][:1] != "-"):
-            found.table = rest.pop()
-        return found, rest
+        if len(rest) == 1 and getattr(arguments, "table", "") is None and (rest[0] == STANDARD or rest[0][:1] != "-"):
+            arguments.table = rest.pop()
+        return arguments, rest
 
     def error(self, message: str) -> NoReturn:  # noqa: D102
         raise InputError(f"{message} (see {self.prog} --help)")
@@ -65,18 +65,18 @@ def parser(run: Mapping[str, Callable[[argparse.Namespace], None]]) -> Parser:
     Parser
     """
     described = tomllib.loads((files(__package__) / "commands.toml").read_text(encoding="utf-8"))
-    made = Parser(prog="lmgp", description="Gaussian processes: fit, predict, and compare with the exact one.")
-    made.add_argument("--version", action="version", version=f"lmgp {version('lmgp')}")
-    made.set_defaults(quiet=False, silent=("lmgp.stages", "lmgp.tried"))
-    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    command_line = Parser(prog="lmgp", description="Gaussian processes: fit, predict, and compare with the exact one.")
+    command_line.add_argument("--version", action="version", version=f"lmgp {version('lmgp')}")
+    command_line.set_defaults(quiet=False, silent=("lmgp.stages", "lmgp.tried"))
+    commands = command_line.add_subparsers(required=True, metavar="COMMAND")
     for name, command in described["commands"].items():
         told = {key: command[key].format(methods=", ".join(METHODS)) for key in ("help", "epilog") if key in command}
-        one = commands.add_parser(name, description=command.get("description"), **told)
-        one.set_defaults(run=run[name])
+        command_parser = commands.add_parser(name, description=command.get("description"), **told)
+        command_parser.set_defaults(run=run[name])
         first, last = (map(described["shared"].get, command.get(key, ())) for key in ("shared", "last"))
         for arguments in (*first, command.get("arguments", {}), *last):
-            _add(one, arguments)
-    return made
+            _add(command_parser, arguments)
+    return command_line
 
 
 def _add(parser: Any, arguments: Mapping[str, Mapping[str, Any]]) -> None:

@@ -112,8 +112,8 @@ def _scores(y: "Floats", distribution: Any, level: float, weights: "Floats | Non
 
     transform = pit(y, distribution)
     shares = {
-        f"coverage of {100 * one:g}% intervals": np.abs(2.0 * transform - 1.0) <= one
-        for one in sorted({*LEVELS, level})
+        f"coverage of {100 * covered:g}% intervals": np.abs(2.0 * transform - 1.0) <= covered
+        for covered in sorted({*LEVELS, level})
     }
     shares |= {"below the 5% quantile": transform < 0.05, "above the 95% quantile": transform > 0.95}
     scores = {
@@ -139,9 +139,9 @@ def _left_out(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) 
         ) from error
     names = target_names(model)
     of_targets = [results] if names is None else results
-    each = [_scores(one.y, one.distribution, arguments.level, one.weights) for one in of_targets]
-    scores = {name: np.concatenate([one[name] for one in each]) for name in each[0]}
-    return list(notes.get("targets", names or ())), max(len(one.y) for one in of_targets), scores
+    each = [_scores(left_out.y, left_out.distribution, arguments.level, left_out.weights) for left_out in of_targets]
+    scores = {name: np.concatenate([part[name] for part in each]) for name in each[0]}
+    return list(notes.get("targets", names or ())), max(len(left_out.y) for left_out in of_targets), scores
 
 
 def _lines(scores: "Scores", notes: dict[str, Any], *rows: "Floats") -> list[tuple[str, ...]]:

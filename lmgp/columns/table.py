@@ -110,9 +110,9 @@ class Columns:
         kinds = _given_kinds(given or {}, names, n_inputs)
         columns = [_column(frame.iloc[:, j], label(frame, "X", j), kinds.get(j), missing) for j in range(n_inputs)]
         metric = "sphere" if crs is not None and crs.is_geographic else metric
-        found = cls(*_with_place(columns, names, metric, rotate), names or _unnamed(n_inputs))
+        result = cls(*_with_place(columns, names, metric, rotate), names or _unnamed(n_inputs))
         if crs is not None:
-            found = replace(found, crs=crs.to_string())
+            result = replace(result, crs=crs.to_string())
         elif table is not X and metric != "sphere" and np.all(np.abs(X.total_bounds) <= (180.0, 90.0, 180.0, 90.0)):
             warn(
                 "The points have no reference system and are read as places on a plane, but all are within ±180 and "
@@ -126,17 +126,17 @@ class Columns:
                 f"{points}.set_geometry(X.geometry.force_2d()).assign(height=X.geometry.z).",
                 ColumnWarning,
             )
-        if found.is_plain and not given and table is X:
+        if result.is_plain and not given and table is X:
             return None
-        found._tell(frame, columns, missing)
-        if found.is_numeric or not found._of_numbers:
-            return found
-        return found.with_gaps(found._read(frame))
+        result._tell(frame, columns, missing)
+        if result.is_numeric or not result._of_numbers:
+            return result
+        return result.with_gaps(result._read(frame))
 
     @staticmethod
     def _tell(frame: Any, columns: Sequence[Column], missing: Missing) -> None:
         """Warn of what is missing, and of columns that tell no rows apart."""
-        lacked = [label(frame, "X", j) for j, one in enumerate(columns) if getattr(one, "n_missing", 0)]
+        lacked = [label(frame, "X", j) for j, kind in enumerate(columns) if getattr(kind, "n_missing", 0)]
         if lacked and missing == "auto":
             warn(
                 f"Values are missing in {', '.join(lacked)}: a number is filled by what the others let expect, a "
@@ -144,10 +144,10 @@ class Columns:
                 "missing='error' refuses it (lmgp fit --drop leaves such rows out).",
                 ColumnWarning,
             )
-        for j, one in enumerate(columns):
-            if isinstance(one, Categories) and one.n_levels == 1:
+        for j, kind in enumerate(columns):
+            if isinstance(kind, Categories) and kind.n_levels == 1:
                 warn(
-                    f"{label(frame, 'X', j)} has one category, {one.levels[0]!r}: it tells no rows apart, and what is "
+                    f"{label(frame, 'X', j)} has one category, {kind.levels[0]!r}: it tells no rows apart, and what is "
                     "predicted for another category is uncertain.",
                     ColumnWarning,
                 )
@@ -161,32 +161,32 @@ class Columns:
     @property
     def parts(self) -> list[tuple[tuple[int, ...], Column, slice]]:
         """What columns become: the columns of the table, their kind, and its coordinates."""
-        ends = list(accumulate((one.n_coordinates for one in self.kinds), initial=0))
+        ends = list(accumulate((kind.n_coordinates for kind in self.kinds), initial=0))
         return list(zip(self.index, self.kinds, map(slice, ends, ends[1:]), strict=True))
 
     @property
     def is_numeric(self) -> bool:
         """Whether all values are the finite numbers of the table."""
-        return all(one.is_numeric for one in self.kinds)
+        return all(kind.is_numeric for kind in self.kinds)
 
     @property
     def is_plain(self) -> bool:
         """Whether the coordinates are the columns of the table."""
-        return self.is_numeric and all(isinstance(one, Numbers) and one.scale is None for one in self.kinds)
+        return self.is_numeric and all(isinstance(kind, Numbers) and kind.scale is None for kind in self.kinds)
 
     @property
     def _of_numbers(self) -> dict[int, Numbers]:
         """The columns of numbers."""
-        return {index[0]: one for index, one, _ in self.parts if isinstance(one, Numbers)}
+        return {index[0]: kind for index, kind, _ in self.parts if isinstance(kind, Numbers)}
 
     @property
     def as_they_are(self) -> list[int]:
         """The columns of numbers that have no scale, and of which nobody said that they need none."""
-        return [j for j, one in self._of_numbers.items() if one.scale is None and not one.is_given]
+        return [j for j, kind in self._of_numbers.items() if kind.scale is None and not kind.is_given]
 
     def with_gaps(self, values: Floats) -> Self:
         """Return the columns with what the numbers of values of shape (n, d) say of each other."""
-        numbers = np.column_stack([one.scaled(values[:, j]) for j, one in self._of_numbers.items()])
+        numbers = np.column_stack([kind.scaled(values[:, j]) for j, kind in self._of_numbers.items()])
         return replace(self, gaps=Gaps.of(np.where(np.isfinite(numbers), numbers, np.nan)))
 
     def table(self, X: Any) -> Any:
@@ -244,7 +244,7 @@ class Columns:
         gaps = np.isnan(values)
         if missing == "error" and gaps.any():
             raise _lacking(int(gaps[:, j := int(gaps.any(axis=0).argmax())].sum()), len(gaps), label(frame, "X", j))
-        new = [j for j, one in self._of_numbers.items() if not one.n_missing and gaps[:, j].any()]
+        new = [j for j, kind in self._of_numbers.items() if not kind.n_missing and gaps[:, j].any()]
         if new and missing == "auto":
             names = ", ".join(label(frame, "X", j) for j in new)
             warn(
@@ -258,7 +258,7 @@ class Columns:
 
     def _read(self, frame: Any) -> Floats:
         """Return the values of all columns of a table."""
-        kinds = {j: one for index, one, _ in self.parts for j in index}
+        kinds = {j: kind for index, kind, _ in self.parts for j in index}
         return np.column_stack([kinds[j].read(frame.iloc[:, j], label(frame, "X", j)) for j in range(len(kinds))])
 
     def coordinates(self, values: Floats) -> Floats:
@@ -266,7 +266,7 @@ class Columns:
         if self.is_plain:
             return values
         scaled, deviations = self._filled(values)
-        return np.hstack([one.coordinates(scaled[:, index], deviations[:, index]) for index, one, _ in self.parts])
+        return np.hstack([kind.coordinates(scaled[:, index], deviations[:, index]) for index, kind, _ in self.parts])
 
     def unseen_effects(self, values: Floats) -> Iterator[tuple[Indices, Floats, Floats]]:
         """Return, of each column of many categories, rows of unseen ones, and their coordinates at ± a deviation."""
@@ -280,8 +280,8 @@ class Columns:
         """Return values with numbers on their scales, missing ones by expectation, and the deviations of these."""
         numbers = self._of_numbers
         filled, deviations, index = values.copy(), np.zeros_like(values), list(numbers)
-        for j, one in numbers.items():
-            filled[:, j] = one.scaled(values[:, j])
+        for j, kind in numbers.items():
+            filled[:, j] = kind.scaled(values[:, j])
         if self.gaps is not None:
             filled[:, index], deviations[:, index] = self.gaps.filled(filled[:, index])
         return filled, deviations
@@ -291,21 +291,21 @@ class Columns:
         if self.is_plain:
             return coordinates
         values = np.empty((len(coordinates), len(self.names)))
-        for index, one, span in self.parts:
-            values[:, index] = one.values(coordinates[:, span])
+        for index, kind, span in self.parts:
+            values[:, index] = kind.values(coordinates[:, span])
         return values
 
     def names_of(self, *kinds: type[Column]) -> set[str]:
         """Return the names of the columns of some kinds."""
-        return {self.names[j] for index, one, _ in self.parts if isinstance(one, kinds) for j in index}
+        return {self.names[j] for index, kind, _ in self.parts if isinstance(kind, kinds) for j in index}
 
     @property
     def unknown_effects(self) -> list[tuple[int, int, int]]:
         """The kinds whose effects are to be estimated, with the first coordinate of each and its number of levels."""
         return [
-            (place, span.start, one.n_levels)
-            for place, (_, one, span) in enumerate(self.parts)
-            if isinstance(one, ManyCategories) and not one.means
+            (place, span.start, kind.n_levels)
+            for place, (_, kind, span) in enumerate(self.parts)
+            if isinstance(kind, ManyCategories) and not kind.means
         ]
 
     def with_kind(self, place: int, kind: Column) -> Self:
@@ -317,15 +317,15 @@ class Columns:
         if not scales:
             return self
         kinds = tuple(
-            replace(one, scale=scales[index[0]]) if isinstance(one, Numbers) and index[0] in scales else one
-            for index, one, _ in self.parts
+            replace(kind, scale=scales[index[0]]) if isinstance(kind, Numbers) and index[0] in scales else kind
+            for index, kind, _ in self.parts
         )
         changed = replace(self, kinds=kinds)
         return changed if self.gaps is None else changed.with_gaps(values)
 
     def unmarked(self) -> Self:
         """Return the columns with gaps that are filled, and not marked."""
-        kinds = tuple(replace(one, is_marked=False) if isinstance(one, Numbers) else one for one in self.kinds)
+        kinds = tuple(replace(kind, is_marked=False) if isinstance(kind, Numbers) else kind for kind in self.kinds)
         changed = replace(self, kinds=kinds)
         return self if len(changed.groups) == len(self.groups) else changed
 
@@ -340,16 +340,16 @@ class Columns:
         """Say which coordinates have the slopes of some columns in a trend, in their order; categories have none."""
         of = {
             j: [span.start + coordinate for coordinate in coordinates]
-            for index, one, span in self.parts
-            for j, coordinates in zip(index, one.slopes, strict=True)
+            for index, kind, span in self.parts
+            for j, coordinates in zip(index, kind.slopes, strict=True)
         }
         return np.array(list(dict.fromkeys(place for j in columns for place in of[int(j)])), dtype=np.intp)
 
     @property
     def categories(self) -> Indices:
         """The coordinates of all categories."""
-        exchangeable = [one.exchangeable for one in self.kinds]
-        return np.flatnonzero(np.repeat(exchangeable, [one.n_coordinates for one in self.kinds]))
+        exchangeable = [kind.exchangeable for kind in self.kinds]
+        return np.flatnonzero(np.repeat(exchangeable, [kind.n_coordinates for kind in self.kinds]))
 
     def check_slopes(self, trend: Iterable[int | str]) -> None:
         """Refuse a trend in columns of categories."""
@@ -364,29 +364,29 @@ class Columns:
     def coordinate_names(self) -> tuple[str, ...]:
         """The names of all coordinates."""
         return tuple(
-            name for index, one, _ in self.parts for name in one.coordinate_names([self.names[j] for j in index])
+            name for index, kind, _ in self.parts for name in kind.coordinate_names([self.names[j] for j in index])
         )
 
     @property
     def groups(self) -> NDArray[np.intp]:
         """Which coordinates share a lengthscale: those of equal numbers."""
-        pairs = [(place, group) for place, one in enumerate(self.kinds) for group in one.groups]
+        pairs = [(place, group) for place, kind in enumerate(self.kinds) for group in kind.groups]
         return np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
 
     @property
     def labels(self) -> list[Label]:
         """What tables call the coordinates that share a lengthscale."""
         labels = []
-        for index, one, span in self.parts:
-            for group, of_group in enumerate(one.labels([self.names[j] for j in index])):
-                columns = tuple((span.start + np.flatnonzero(np.array(one.groups) == group)).tolist())
+        for index, kind, span in self.parts:
+            for group, of_group in enumerate(kind.labels([self.names[j] for j in index])):
+                columns = tuple((span.start + np.flatnonzero(np.array(kind.groups) == group)).tolist())
                 labels.append(of_group._replace(columns=columns, inputs=index))
         return labels
 
     def __str__(self) -> str:
         names = [", ".join(self.names[j] for j in index) for index in self.index]
         width = max(map(len, names))
-        return "\n".join(f"{name:{width}}  {one.told}" for name, one in zip(names, self.kinds, strict=True))
+        return "\n".join(f"{name:{width}}  {kind.told}" for name, kind in zip(names, self.kinds, strict=True))
 
 
 def column_names(model: Any) -> list[str]:

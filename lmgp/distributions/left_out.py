@@ -38,8 +38,8 @@ class LeftOut:
         """Join the predictions of one target."""
         rows, *columns, alone = zip(*parts, strict=True)
         y, mean, std = (np.concatenate(each)[:, target] for each in columns)
-        counts = [one.counts for one in rows if one.counts is not None]
-        X, were_alone = np.concatenate([one.X for one in rows]), np.repeat(alone, [len(one) for one in rows])
+        counts = [part.counts for part in rows if part.counts is not None]
+        X, were_alone = np.concatenate([part.X for part in rows]), np.repeat(alone, [len(part) for part in rows])
         return cls(X, y, mean, std, were_alone, np.concatenate(counts) if counts else None)
 
     @property

@@ -153,7 +153,7 @@ class ObservationNoise(Trials[NoiseTrial]):
     columns = (
         ("noise", lambda trial: trial.noise, ""),
         ("ν", lambda trial: "∞" if math.isinf(trial.degrees) else f"{trial.degrees:.1f}", ""),
-        ("scale", lambda trial: " to ".join(f"{one:.2f}" for one in sorted({trial.least, trial.most})), ""),
+        ("scale", lambda trial: " to ".join(f"{value:.2f}" for value in sorted({trial.least, trial.most})), ""),
         ("rows left out", lambda trial: trial.alone, ".4f"),
         ("regions", lambda trial: trial.regions, ".4f"),
         ("gain", lambda trial: trial.gain, ".4f"),
@@ -192,17 +192,17 @@ class ObservationNoise(Trials[NoiseTrial]):
         if varying is not None:
             local, student, log_scales = varying
             pairs.append((cls(student, local), log_scales))
-        densities = [one.student.log_density(errors * np.exp(-each)) - each - log_std for one, each in pairs]
+        densities = [fitted.student.log_density(errors * np.exp(-each)) - each - log_std for fitted, each in pairs]
         taken = len(pairs) - 1 if wanted != "auto" else 0
         for i in range(taken + 1, len(pairs)):
             gain, error = mean_gain(densities[taken], densities[i], rows.weights)
             taken = i if pays(gain, error, len(rows.y), i - taken) else taken
         trials = []
-        for i, (one, each) in enumerate(pairs):
-            least, most = one.student.scale * np.exp(np.quantile(each, (0.025, 0.975)))
+        for i, (fitted, each) in enumerate(pairs):
+            least, most = fitted.student.scale * np.exp(np.quantile(each, (0.025, 0.975)))
             alone, regions = (_mean(densities[i], rows, some) for some in (rows.alone, ~rows.alone))
             gain, error = mean_gain(densities[i - 1], densities[i], rows.weights) if i else (math.nan, math.nan)
-            trials.append(NoiseTrial(one.name, one.degrees, least, most, alone, regions, gain, error, i == taken))
+            trials.append(NoiseTrial(fitted.name, fitted.degrees, least, most, alone, regions, gain, error, i == taken))
         noise, log_scales = pairs[taken]
         relative = errors * np.exp(-log_scales) / noise.student.scale
         m, counts = np.count_nonzero(rows.alone), np.ones(len(rows.y)) if rows.weights is None else rows.weights

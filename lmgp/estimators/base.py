@@ -240,10 +240,10 @@ class Fit:
         rows, y, means, std = self.without_each()
         scales = self.observed(rows.X, means, std)
         noise = np.sqrt(Noise(self.noise_variance).of_observations(rows)) * self.scales[:, None]
-        found = zip(y.T, self.degrees, means.T, scales.T, std.T, noise, strict=True)
+        targets = zip(y.T, self.degrees, means.T, scales.T, std.T, noise, strict=True)
         return tuple(
             LeaveOneOut(y, distribution(degrees, mean, scale), norm(mean, of_process), noise, rows.counts)
-            for y, degrees, mean, scale, of_process, noise in found
+            for y, degrees, mean, scale, of_process, noise in targets
         )
 
     def without_each(self, index: NDArray[np.intp] | None = None) -> tuple[Rows, Floats, Floats, Floats]:
@@ -303,7 +303,7 @@ class Fit:
         return np.column_stack([noise.scale(X, mean, deviation) for noise, mean, deviation in columns])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"before": None}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"before": None}
 
     def of_sums(self, warm: bool = False) -> Self:
         """Return the state whose posterior is that of the sums; warm iterations start from that before."""
@@ -715,7 +715,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         level, h = np.eye(trend.n_columns, 1) * centers + coefficients, np.ones((len(rows), 1))
         if robust is not None:
             residuals, share = robust.rows, robust.noise_variance / learned.noise_variance
-            average = tuple(one._replace(noise_variance=share * one.noise_variance) for one in learned.average)
+            average = tuple(drawn._replace(noise_variance=share * drawn.noise_variance) for drawn in learned.average)
             learned = replace(learned, noise_variance=robust.noise_variance, average=average)
             centers = centers if given else replace(rows, weights=residuals.weights).means  # as sums have them
             if not trend.estimated:
@@ -796,8 +796,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         # One learned lengthscale serves all columns as they come; what chooses learns in their standard deviations.
         cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), "
         if isinstance(self.kernel, Kernel):
-            learned = [one for one in self.kernel.parameters if one.kind == "lengthscale" and one.bounds is not None]
-            if any(one.value.ndim == 0 and one.columns is None for one in learned):
+            learned = [p for p in self.kernel.parameters if p.kind == "lengthscale" and p.bounds is not None]
+            if any(p.value.ndim == 0 and p.columns is None for p in learned):
                 warn_of_scales(rows, self._names(), f"{cure}or give the kernel one lengthscale a column.")
         elif not (self._chooses or self.ard):
             cure += "set ard=True, or use GPRegressor, which takes columns as they come."
@@ -855,7 +855,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     @property
     def _all_given(self) -> bool:
         """Whether nothing is learned: no parameter of the kernel was declared free, by a pair of bounds."""
-        kernel_given = isinstance(self.kernel, Kernel) and all(one.bounds is None for one in self.kernel.parameters)
+        kernel_given = isinstance(self.kernel, Kernel) and all(p.bounds is None for p in self.kernel.parameters)
         return kernel_given and self.noise_variance is not None
 
     def _learned(self, rows: Rows) -> Detrended:
@@ -1432,17 +1432,17 @@ def rows_of_batch(n: int, d: int, batch_size: int | None, verbose: bool) -> int:
 
 def numbers(values: ArrayLike, name: str) -> Floats:
     """Return one or several finite numbers as an array."""
-    found = floats(values)
-    if isinstance(values, bool | str) or not found.size or not np.all(np.isfinite(found)):
+    numbers = floats(values)
+    if isinstance(values, bool | str) or not numbers.size or not np.all(np.isfinite(numbers)):
         raise InputError(f"{name} must be a finite number, or several; got {values!r}.")
-    return found
+    return numbers
 
 
 def hyperparameters_at(kernel: Kernel, noise_variance: float, theta: ArrayLike) -> tuple[Kernel, float]:
     """Return the kernel and the noise variance of logarithms."""
     n_free, values = len(kernel.theta), floats(theta)
     if values.shape not in ((n_free,), (n_free + 1,)) or not np.all(np.isfinite(values)):
-        free = ", ".join(one.name for one in kernel.free_parameters)
+        free = ", ".join(parameter.name for parameter in kernel.free_parameters)
         raise InputError(
             f"theta must have the logarithms of the {n_free} free parameters of the kernel, {free}, as kernel_.theta "
             f"has them, or of these and the noise variance; got {theta!r}."

@@ -57,14 +57,14 @@ def predicted_lazily(model: Any, X: Any, **options: Any) -> Any:
     one_key = delayed(sent, pure=False, traverse=False)
     if framed:
         meta = X._meta.iloc[:0, :0].assign(**dict.fromkeys(names, np.empty(0)))
-        made = X.map_partitions(_of_frame, one_key, names, options, meta=meta)
-        columns = [made[name] for name in names]
+        lazy = X.map_partitions(_of_frame, one_key, names, options, meta=meta)
+        columns = [lazy[name] for name in names]
     else:
         chunks = (X.chunks[0], (len(names),))
-        made = X.map_blocks(
+        lazy = X.map_blocks(
             _of_block, model=one_key, options=options, dtype=np.float64, chunks=chunks, meta=np.empty((0, len(names)))
         )
-        columns = [made[:, j] for j in range(len(names))]
+        columns = [lazy[:, j] for j in range(len(names))]
     return columns[0] if len(columns) == 1 else tuple(columns)
 
 
@@ -78,8 +78,8 @@ def _of_frame(
 ) -> Any:
     """Predict at the rows of a partition of a data frame."""
     number = int((partition_info or {}).get("number", 0))
-    found = _predicted(model, part, number, options)
-    return part.iloc[:, :0].assign(**dict(zip(names, found, strict=True)))
+    columns = _predicted(model, part, number, options)
+    return part.iloc[:, :0].assign(**dict(zip(names, columns, strict=True)))
 
 
 def _predicted(model: Any, part: Any, number: int, options: dict[str, Any]) -> tuple[Floats, ...]:
@@ -89,5 +89,5 @@ def _predicted(model: Any, part: Any, number: int, options: dict[str, Any]) -> t
     part = unnamed(model, part)
     place = Place(number, None, len(part), noun="Partition")
     with place.named((part,)), single_threaded():
-        found = model.predict(part, **options)
-    return tuple(each.ravel() for each in (found if n_results > 1 else (found,)))
+        results = model.predict(part, **options)
+    return tuple(each.ravel() for each in (results if n_results > 1 else (results,)))

@@ -285,7 +285,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
         beside: Any = sample_weight, noise_variances
         missing = pd.isna(np.asarray(table))
         if missing.any():
-            check_consistent_length(X, table, *(one for one in beside if np.ndim(one)))
+            check_consistent_length(X, table, *(values for values in beside if np.ndim(values)))
             table = table.mask(missing, 0.0) if hasattr(table, "iloc") else np.where(missing, 0.0, table)
         targets: Floats = checked_table(table, "y", ensure_2d=False, ensure_min_samples=0, ensure_min_features=1)
         if targets.ndim < 2:
@@ -311,7 +311,7 @@ class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMi
                 return _safe_indexing(values, rows) if missing[:, j].any() and np.ndim(values) else values
 
             of_rows = {"sample_weight": sample_weight, "noise_variances": noises[j]}
-            return taken(X), targets[rows, j], {key: taken(one) for key, one in of_rows.items() if one is not None}
+            return taken(X), targets[rows, j], {key: taken(arg) for key, arg in of_rows.items() if arg is not None}
 
         return names, map(of_target, range(len(names)))
 

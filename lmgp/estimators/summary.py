@@ -92,8 +92,8 @@ def _of_models(model: Any) -> Lines:
     """Describe the models of several targets, each with a kernel of its own."""
     names = list(map(str, model.target_names_))
     lines: Lines = {"model": f"{type(model).__name__}, a model of each target", "targets": listed(names)}
-    for name, one in zip(names, model.estimators_, strict=True):
-        lines |= {f"{name}: {what}": told for what, told in summary(one).facts.items() if what != "inputs"}
+    for name, model_of_target in zip(names, model.estimators_, strict=True):
+        lines |= {f"{name}: {what}": told for what, told in summary(model_of_target).facts.items() if what != "inputs"}
     return lines
 
 
@@ -116,11 +116,11 @@ def _of_process(model: Any) -> Lines:
     lines["observations"] = _of_each(list(map(observations, fit.of_targets)), names)
     if trend is not None:
         pairs = [("trend", trend)] if names is None else zip([f"trend of {name}" for name in names], trend, strict=True)
-        lines |= {name: one.table for name, one in pairs}
+        lines |= {name: trials.table for name, trials in pairs}
     if any(scores := list(map(_scores, fit.of_targets))):
         lines["scores"] = _of_each(scores, names)
     if fit.importance is not None:
-        told = [_ranked(column_names(model), *one) for one in zip(*fit.importance, strict=True)]
+        told = [_ranked(column_names(model), *column) for column in zip(*fit.importance, strict=True)]
         lines["importance"] = _of_each(told, names)
     if len(fit.learning):
         trial = fit.learning.chosen
@@ -160,7 +160,7 @@ def _of_each(told: Sequence[str], names: Sequence[str] | None) -> str:
     if names is None:
         return told[0]
     width = max(map(len, names))
-    return "\n".join(f"{name:<{width}}  {one}" for name, one in zip(names, told, strict=True))
+    return "\n".join(f"{name:<{width}}  {fact}" for name, fact in zip(names, told, strict=True))
 
 
 def observations(noise: ObservationNoise) -> str:
@@ -176,8 +176,8 @@ def averaged_kernels(kernels: Sequence[WeightedKernel]) -> str:
     """Say what is averaged: the kernels of a list, or the draws of a form, which have no names."""
     if len(kernels) > MOST_NAMED:
         return f"{len(kernels)} kernels that the rows leave plausible, this one with the weight {kernels[0].weight:.2g}"
-    names = [" + ".join(" × ".join(one.label for one in term) for term in of.kernel.terms) for of in kernels[1:]]
-    beside = [f"{one.weight:.2g} of {name}" for name, one in zip(names, kernels[1:], strict=True)]
+    names = [" + ".join(" × ".join(factor.label for factor in term) for term in of.kernel.terms) for of in kernels[1:]]
+    beside = [f"{drawn.weight:.2g} of {name}" for name, drawn in zip(names, kernels[1:], strict=True)]
     return f"{kernels[0].weight:.2g} of this kernel, {', '.join(beside)}"
 
 

@@ -76,10 +76,10 @@ class Scale(ABC):
     def crps(self, y: Floats, mean: Floats, std: Floats) -> Floats:
         """Return the continuous ranked probability score: twice the integral of the quantile loss."""
 
-        def losses(of: Scale, one: Floats, m: Floats, s: Floats) -> Floats:
+        def losses(of: Scale, targets: Floats, m: Floats, s: Floats) -> Floats:
             probabilities, shares = quantile_rule()
             at = probabilities if self.increasing else 1.0 - probabilities
-            error = one[:, None] - of._at(m, s, ndtri(at), shares)
+            error = targets[:, None] - of._at(m, s, ndtri(at), shares)
             return 2.0 * np.maximum(probabilities * error, (probabilities - 1.0) * error) @ shares
 
         return _finite(self._by_rows(losses, *np.broadcast_arrays(y, mean, std)))
@@ -97,7 +97,7 @@ class Scale(ABC):
 
     def _by_rows(self, function: Any, *arrays: Floats) -> Floats:
         slices = [slice(i, i + CHUNK) for i in range(0, len(arrays[0]), CHUNK)]
-        parts = [function(self.of_rows(part), *(one[part] for one in arrays)) for part in slices]
+        parts = [function(self.of_rows(part), *(array[part] for array in arrays)) for part in slices]
         return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -233,8 +233,8 @@ class ExpectationScale(Scale):
             warnings.filterwarnings("ignore", message="Some values in column")
             for _ in range(HALVINGS):
                 middle = 0.5 * (below + above)
-                found = self.inverse(middle)
-                higher = np.where(np.isfinite(found), (found > y) == self.increasing, middle > self.mean_of_f)
+                values = self.inverse(middle)
+                higher = np.where(np.isfinite(values), (values > y) == self.increasing, middle > self.mean_of_f)
                 below, above = np.where(higher, below, middle), np.where(higher, middle, above)
         return 0.5 * (below + above)
 
@@ -365,10 +365,10 @@ class TransformerScale(Scale):
             If it is not strictly monotone on them, or its inverse does not lead back.
         """
         unit = float(np.std(y)) or 1.0
-        made = cls(transformer, True, unit)
+        scale = cls(transformer, True, unit)
         name, distinct = type(transformer).__name__, np.unique(y)
         distinct = distinct[np.append(True, np.diff(distinct) > 1e-9 * unit)]  # without those that differ by rounding
-        z = made._of(transformer.transform, distinct)
+        z = scale._of(transformer.transform, distinct)
         if not np.all(np.isfinite(z)):
             raise InputError(
                 f"{name} makes {z[~np.isfinite(z)][0]} of the target {distinct[~np.isfinite(z)][0]:g}. Give a "
@@ -380,7 +380,7 @@ class TransformerScale(Scale):
                 f"{name} is not strictly monotone on the targets: {len(distinct):,} different ones become "
                 f"{len(np.unique(z)):,} numbers, or change their order. Give one that keeps or turns their order."
             )
-        back = made.inverse(z)
+        back = scale.inverse(z)
         if not np.allclose(back, distinct, rtol=1e-6, atol=1e-6 * unit):
             at = int(np.argmax(np.abs(back - distinct)))
             raise InputError(
@@ -417,7 +417,7 @@ class TransformerScale(Scale):
         step = share * np.maximum(np.abs(y), self.unit)
         inside = np.isfinite(self.forward(y - step)) & np.isfinite(self.forward(y + step))
         step = np.where(inside | (y == 0.0), step, share * np.abs(y))  # near an end at zero, a shorter one
-        low, high = (np.where(np.isfinite(self.forward(one)), one, y) for one in (y - step, y + step))
+        low, high = (np.where(np.isfinite(self.forward(side)), side, y) for side in (y - step, y + step))
         rise = self.forward(high) - self.forward(low)
         with np.errstate(all="ignore"):
             return np.log(np.abs(rise) / (high - low))
@@ -437,5 +437,5 @@ class TransformerScale(Scale):
 
     def _of(self, function: Any, values: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            made = np.asarray(function(values.reshape(-1, 1)), dtype=np.float64)
-        return made.reshape(values.shape)
+            mapped = np.asarray(function(values.reshape(-1, 1)), dtype=np.float64)
+        return mapped.reshape(values.shape)

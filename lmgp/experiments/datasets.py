@@ -419,8 +419,8 @@ def available(data_dir: PathLike | None = None) -> list[tuple[DatasetEntry, str]
     def where(entry: DatasetEntry) -> str:
         if entry.kind in ("generated", "shipped"):
             return "generated" if entry.kind == "generated" else "shipped with scikit-learn"
-        if (found := entry.local_file(folder)) is not None:
-            return f"here: {found[0]}"
+        if (local := entry.local_file(folder)) is not None:
+            return f"here: {local[0]}"
         if entry.download_name is None:
             return "needs a file"
         cached = Path(pooch.os_cache("lmgp"), entry.download_name)
@@ -452,15 +452,15 @@ def _read_entry(entry: DatasetEntry, folder: Path | None, progressbar: bool) -> 
         return np.vstack([np.column_stack(training), np.column_stack(test)]), (np.arange(entry.n_rows) >= 50,)
     if entry.kind == "shipped":
         return np.column_stack(load_diabetes(return_X_y=True, scaled=False)), ()
-    found = entry.local_file(folder)
-    if found is None and entry.kind == "file":
+    local = entry.local_file(folder)
+    if local is None and entry.kind == "file":
         looked = "no data folder is named" if folder is None else f"{folder} does not have it"
         advice = _ELSEWHERE if entry.prepare is None else f"make it with '{entry.prepare}' and {_ELSEWHERE}"
         raise DatasetError(f"Data set {entry.name!r} needs the file {entry.file_name}, and {looked}; {advice}.")
-    path, sha256 = found or (fetch(entry, progressbar=progressbar), entry.url_sha256)
+    path, sha256 = local or (fetch(entry, progressbar=progressbar), entry.url_sha256)
     if entry.prepare is not None:
-        own = load_csv(path, entry.target, columns=entry.columns[:-1])
-        return np.column_stack([own.X, own.y]), ()
+        dataset = load_csv(path, entry.target, columns=entry.columns[:-1])
+        return np.column_stack([dataset.X, dataset.y]), ()
     table = _read_checked(path, sha256, (entry.n_rows, len(entry.columns)), has_header=path.name == entry.file_name)
     if entry.split_column is not None:
         return table, (table[:, entry.columns.index(entry.split_column)] == 1,)

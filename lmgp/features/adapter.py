@@ -142,9 +142,9 @@ def left_out(transformer: Any, X: Tensor, columns: Tensor) -> Tensor:
                 missing = left_out(steps[-1][1], mapped(before, X), columns)
         case FeatureUnion() | ColumnTransformer():
             missing, weights = none, transformer.transformer_weights or {}
-            for name, one, rows, own in _side_by_side(transformer, X, columns):
+            for name, part, rows, of_part in _side_by_side(transformer, X, columns):
                 weight = 1.0 if weights.get(name) is None else weights[name]
-                missing = missing + weight**2 * left_out(one, rows, own / (weight or 1.0))
+                missing = missing + weight**2 * left_out(part, rows, of_part / (weight or 1.0))
         case Nystroem(kernel="rbf" | "laplacian"):
             # Rounding alone can make the difference negative, at the landmarks.
             missing = (1.0 - columns.square().sum(dim=1)).clamp(min=0.0)
@@ -266,16 +266,16 @@ def _at_unit_variance(kernel: Any) -> Any:
     return 1.0 / kernel.prior_variance() * kernel
 
 
-def _differs(own: Any, kernel: Any) -> bool:
+def _differs(of_map: Any, kernel: Any) -> bool:
     """Say whether a kernel has other lengthscales, or is of another kind, than the model's."""
-    return digest(_form(own)) != digest(_form(kernel))
+    return digest(_form(of_map)) != digest(_form(kernel))
 
 
 def _form(kernel: Kernel) -> Kernel:
     """Return the kernel without bounds, with unit variances, and with one number where all columns have the same."""
     values = {
-        one.name: 1.0 if one.kind == "variance" else one.value if len(np.unique(one.value)) > 1 else one.value.max()
-        for one in kernel.parameters
+        p.name: 1.0 if p.kind == "variance" else p.value if len(np.unique(p.value)) > 1 else p.value.max()
+        for p in kernel.parameters
     }
     copy: Kernel = clone(kernel)
     return copy.set_params(**values, **{f"{name}_bounds": None for name in values})

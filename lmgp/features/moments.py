@@ -149,8 +149,8 @@ class _Half(NamedTuple):
         distinct, place = np.unique(exponents, axis=0, return_inverse=True)
         pairs = distinct[:, None, :] + distinct[None, :, :]
         sums, sum_place = np.unique(pairs.reshape(-1, exponents.shape[1]), axis=0, return_inverse=True)
-        own = gammaln(distinct + 1.0).sum(axis=1)
-        log_factor = 0.5 * (gammaln(pairs + 1.0).sum(axis=2) - own[:, None] - own[None, :])
+        of_factor = gammaln(distinct + 1.0).sum(axis=1)
+        log_factor = 0.5 * (gammaln(pairs + 1.0).sum(axis=2) - of_factor[:, None] - of_factor[None, :])
         return cls(distinct, place.ravel(), sums, sum_place.reshape(len(distinct), -1), log_factor)
 
 
@@ -325,7 +325,7 @@ class MomentSums:
         return sums if self.rest is None else sums.plus(self.rest, 1.0)
 
 
-def _combined(one: GramSums | None, other: GramSums | None, sign: float) -> GramSums | None:
+def _combined(sums: GramSums | None, other: GramSums | None, sign: float) -> GramSums | None:
     if other is None:
-        return one
-    return (GramSums.zeros(*other.cross.shape) if one is None else one).plus(other, sign)
+        return sums
+    return (GramSums.zeros(*other.cross.shape) if sums is None else sums).plus(other, sign)

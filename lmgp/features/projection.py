@@ -50,14 +50,14 @@ class Projection:
 
     def __call__(self, X: Tensor, weights: Tensor) -> Tensor:
         """Return Φ(X) w, shape (n,), for X of shape (n, d) less the centre of the map."""
-        found = torch.empty(len(X), dtype=torch.float64)
+        values = torch.empty(len(X), dtype=torch.float64)
         if not self._halves:
             for part in chunks(len(X), self._features.n_features_out_):
-                found[part] = self._features.evaluate(X[part]) @ weights
-            return found
+                values[part] = self._features.evaluate(X[part]) @ weights
+            return values
         for part in chunks(len(X), sum(self._sizes), BATCH_BYTES):
-            found[part] = self.of_groups(X[part], [weights], [len(X[part])])
-        return found
+            values[part] = self.of_groups(X[part], [weights], [len(X[part])])
+        return values
 
     @property
     def by_halves(self) -> bool:
@@ -77,14 +77,14 @@ class Projection:
         """
         scaled = self._features.in_lengthscales(X)
         halves = scaled.tensor_split([len(self._halves[0][0])], dim=1)
-        one, other = (monomials(half, steps, 0.5) for half, (steps, _) in zip(halves, self._halves, strict=True))
+        left_half, other = (monomials(half, steps, 0.5) for half, (steps, _) in zip(halves, self._halves, strict=True))
         left, right = (place for _, place in self._halves)
-        products, start = torch.empty_like(one), 0
+        products, start = torch.empty_like(left_half), 0
         form = torch.zeros(self._sizes, dtype=torch.float64)
-        for own, size in zip(weights, sizes, strict=True):
-            form[left, right] = own  # the same places every time
+        for block, size in zip(weights, sizes, strict=True):
+            form[left, right] = block  # the same places every time
             products[:, start : start + size] = form @ other[:, start : start + size]
             start += size
-        found = products.mul_(one).sum(dim=0).mul_(float(self._features.component_.variance) ** 0.5)
-        found[vanishing(scaled.square().sum(dim=1), self._features.degree_)] = 0.0
-        return found
+        summed = products.mul_(left_half).sum(dim=0).mul_(float(self._features.component_.variance) ** 0.5)
+        summed[vanishing(scaled.square().sum(dim=1), self._features.degree_)] = 0.0
+        return summed

@@ -62,14 +62,14 @@ def open_dataset(
     _check_names(*roles, columns)
     paths = _paths([path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path))
     files = {}
-    for one in paths:
-        with readable(one):
-            files[one] = opened(one)
+    for each_path in paths:
+        with readable(each_path):
+            files[each_path] = opened(each_path)
     first, known = paths[0], files[paths[0]].schema.names
     named = [name for name in roles if name is not None]
     inputs = choose_inputs(str(first), known, named, columns)
-    for one, file in files.items():
-        _check_types(one, file.schema, first, files[first].schema, (*inputs, *named))
+    for each_path, file in files.items():
+        _check_types(each_path, file.schema, first, files[first].schema, (*inputs, *named))
     return TableSource(files, inputs, roles, chunk_rows)
 
 
@@ -80,7 +80,7 @@ def _check_names(target: Any, sample_weight: Any, noise_variances: Any, columns:
             raise DatasetError(f"{role} must be the name of a column, such as 'height'; got {name!r}.")
     if isinstance(columns, str):
         raise DatasetError(f"columns must be a list of names; got the text {columns!r}. Write [{columns!r}].")
-    if columns is not None and not (isinstance(columns, Iterable) and all(isinstance(one, str) for one in columns)):
+    if columns is not None and not (isinstance(columns, Iterable) and all(isinstance(name, str) for name in columns)):
         raise DatasetError(f"columns must be a list of names, such as ['east', 'north']; got {columns!r}.")
 
 
@@ -160,8 +160,8 @@ class TableSource(RowSource):
 def _paths(given: Sequence[PathLike]) -> list[Path]:
     """Return the files that are given, and those in folders that are given."""
     paths: list[Path] = []
-    for one in given:
-        path = as_path(one)
+    for each_path in given:
+        path = as_path(each_path)
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and file.is_file())
             inside = [file.relative_to(path) for file in files]

@@ -53,7 +53,7 @@ class RowSource:
 def _array_chunks(X: Any, columns: Sequence[Any], chunk_rows: int) -> Iterator[Chunk]:
     for first in range(0, len(X), chunk_rows):
         part = slice(first, first + chunk_rows)
-        yield Chunk(*(None if one is None else _part(one, part) for one in (X, *columns)))
+        yield Chunk(*(None if column is None else _part(column, part) for column in (X, *columns)))
 
 
 def _part(values: Any, part: slice) -> Any:
@@ -111,28 +111,28 @@ def source_of(given: Chunk, chunk_rows: int | None = None, *, arrays: bool = Fal
     InputError
         If chunks come with a y, weights or noise variances beside them.
     """
-    X, beside = given.X, {name: one for name, one in given._asdict().items() if name != "X"}
+    X, beside = given.X, {name: values for name, values in given._asdict().items() if name != "X"}
     if _is_array(X):
         if given.y is None or not (arrays or isinstance(X, np.memmap) or chunk_rows is not None):
             return None
         X = pandas_frame(X)
-        made = X if hasattr(X, "shape") else np.asarray(X)
-        if len(made.shape) != 2:
+        table = X if hasattr(X, "shape") else np.asarray(X)
+        if len(table.shape) != 2:
             return None  # which is refused as rows are
-        rows = checked_chunk_rows(chunk_rows, made.shape[1])
-        if len(made) <= rows and not arrays and chunk_rows is None:
+        rows = checked_chunk_rows(chunk_rows, table.shape[1])
+        if len(table) <= rows and not arrays and chunk_rows is None:
             return None
-        frames = {name: pandas_frame(one) for name, one in beside.items()}
+        frames = {name: pandas_frame(values) for name, values in beside.items()}
         columns = {
-            name: one if one is None or hasattr(one, "iloc") else np.asanyarray(one) for name, one in frames.items()
+            name: arg if arg is None or hasattr(arg, "iloc") else np.asanyarray(arg) for name, arg in frames.items()
         }
         for name, column in columns.items():
-            if column is not None and column.shape[:1] != (len(made),):
+            if column is not None and column.shape[:1] != (len(table),):
                 got = f"{len(column):,}" if column.ndim else "one number"
-                raise InputError(f"X has {len(made):,} rows; {name} must have one value for each, got {got}.")
-        return RowSource(partial(_array_chunks, made, list(columns.values()), rows), n_rows=len(made))
-    for name, one in beside.items():
-        if one is not None:
+                raise InputError(f"X has {len(table):,} rows; {name} must have one value for each, got {got}.")
+        return RowSource(partial(_array_chunks, table, list(columns.values()), rows), n_rows=len(table))
+    for name, values in beside.items():
+        if values is not None:
             cure = " Give list(X) if these are rows." if isinstance(X, Iterator) else ""
             raise InputError(
                 f"X is a source of chunks, each (X, y), (X, y, sample_weight) or (X, y, sample_weight, "
@@ -165,7 +165,7 @@ def _is_array(X: Any) -> bool:
     if any(hasattr(X, name) for name in ("shape", "__array__", "iloc")):
         return True
     if isinstance(X, list | tuple):
-        return not (len(X) > 0 and all(isinstance(one, tuple | list) and _is_pair(one) for one in X))
+        return not (len(X) > 0 and all(isinstance(pair, tuple | list) and _is_pair(pair) for pair in X))
     return not isinstance(X, Iterable)
 
 

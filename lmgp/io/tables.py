@@ -389,8 +389,8 @@ def _read_csv(
     suspicious = offending or last_is_missing or not np.isfinite(table).all()
     lines = _lines(open_file, where, header, dialect) if suspicious else ()
     if offending:
-        found = {name: (f"line {lines[row]}", field, kind) for name, (row, field, kind) in offending.items()}
-        raise _not_numeric(where, found, dialect.decimal)
+        wrong_fields = {name: (f"line {lines[row]}", field, kind) for name, (row, field, kind) in offending.items()}
+        raise _not_numeric(where, wrong_fields, dialect.decimal)
     return used, table, lines
 
 
@@ -509,13 +509,13 @@ def _as_numbers(
         counts = Counter(kinds_of_words[j] for j in place if j >= 0)
         before = None if kinds is None else kinds.found.get(name)  # in the rows that were read before
         kind = expected or (before if before and counts[before] else max(KINDS, key=counts.__getitem__))
-        wrong = [j for j, one in enumerate(kinds_of_words) if one is not None and one not in KINDS[kind]]
+        wrong = [j for j, as_kind in enumerate(kinds_of_words) if as_kind is not None and as_kind not in KINDS[kind]]
         if wrong and expected != "text":  # categories may be anything
             return nothing, (int(np.isin(place, wrong).argmax()), kind)
         levels = {} if kinds is None else kinds.levels.get(name, {})
         known = [
-            None if one is None and str(word).strip() not in levels else word
-            for word, one in zip(words, kinds_of_words, strict=True)
+            None if as_kind is None and str(word).strip() not in levels else word
+            for word, as_kind in zip(words, kinds_of_words, strict=True)
         ]
         if kind == "numbers":
             of_words = np.array([np.nan if word is None else _number(str(word), decimal) for word in known])

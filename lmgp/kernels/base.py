@@ -246,7 +246,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         Tensor of shape (..., n, m)
         """
         few = X.ndim > 2 or Z.ndim > 2 or 8 * len(X) * len(Z) <= BLOCK_BYTES or X.device.type != "cpu"
-        if few or (torch.is_grad_enabled() and any(one.requires_grad for one in (X, Z, *values.values()))):
+        if few or (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (X, Z, *values.values()))):
             return self.covariance(X, Z, values)
         # Nothing but the result has its size.
         result = torch.empty((len(X), len(Z)), dtype=X.dtype, device=X.device)
@@ -374,17 +374,17 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
     @property
     def free_parameters(self) -> tuple[Parameter, ...]:
         """Those of `parameters` that learning may change."""
-        return tuple(one for one in self.parameters if not one.fixed)
+        return tuple(parameter for parameter in self.parameters if not parameter.fixed)
 
     @property
     def theta(self) -> Floats:
         """Logarithms of the free parameters, in their order, shape (n_free,)."""
-        return np.log(np.concatenate([np.empty(0), *(one.value.ravel() for one in self.free_parameters)]))
+        return np.log(np.concatenate([np.empty(0), *(parameter.value.ravel() for parameter in self.free_parameters)]))
 
     @property
     def bounds(self) -> Floats:
         """Logarithms of the bounds of the free parameters, shape (n_free, 2); infinite where there are none."""
-        pairs = [(one.bounds or (0.0, np.inf), one.value.size) for one in self.free_parameters]
+        pairs = [(parameter.bounds or (0.0, np.inf), parameter.value.size) for parameter in self.free_parameters]
         with np.errstate(divide="ignore"):
             return np.log(np.array([pair for pair, size in pairs for _ in range(size)]).reshape(-1, 2))
 
@@ -404,8 +404,8 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         copy: Self = clone(self)
         return copy.set_params(
             **{
-                one.name: float(values[one.name]) if one.value.ndim == 0 else values[one.name].numpy().copy()
-                for one in self.free_parameters
+                free.name: float(values[free.name]) if free.value.ndim == 0 else values[free.name].numpy().copy()
+                for free in self.free_parameters
             }
         )
 
@@ -424,16 +424,16 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         sets of rows.
         """
         values, start = {}, 0
-        n_free = sum(one.value.size for one in self.free_parameters)
+        n_free = sum(parameter.value.size for parameter in self.free_parameters)
         if theta is not None and (theta.ndim not in (1, 2) or theta.shape[-1] != n_free):
             raise InputError(f"theta must have shape ({n_free},) for {self!r}; got {tuple(theta.shape)}.")
-        for one in self.parameters:
-            if theta is None or one.fixed:
-                values[one.name] = as_tensor(np.array(one.value)).to(device)
+        for parameter in self.parameters:
+            if theta is None or parameter.fixed:
+                values[parameter.name] = as_tensor(np.array(parameter.value)).to(device)
             else:
-                part = torch.exp(theta[..., start : start + one.value.size])
-                start += one.value.size
-                values[one.name] = part[:, None, :] if theta.ndim == 2 else part.reshape(one.value.shape)
+                part = torch.exp(theta[..., start : start + parameter.value.size])
+                start += parameter.value.size
+                values[parameter.name] = part[:, None, :] if theta.ndim == 2 else part.reshape(parameter.value.shape)
         return values
 
     def can(self, capability: str) -> bool:
@@ -702,22 +702,22 @@ def check_parameters(kernel: Kernel, n_inputs: int, a_column: Sequence[str]) -> 
     ------
     InputError
     """
-    name, values = type(kernel).__name__, {one: getattr(kernel, one) for one in kernel.parameter_names}
-    arrays = {one: _array(values[one]) for one in a_column}
-    numbers = all(isinstance(value, Real) for one, value in values.items() if one not in a_column)
+    name, values = type(kernel).__name__, {key: getattr(kernel, key) for key in kernel.parameter_names}
+    arrays = {parameter: _array(values[parameter]) for parameter in a_column}
+    numbers = all(isinstance(value, Real) for parameter, value in values.items() if parameter not in a_column)
     if not numbers or any(array.dtype.kind not in "iuf" for array in arrays.values()):
         raise InputError(f"{name} needs numbers for {' and '.join(values)}; got {kernel!r}.")
-    for one, array in arrays.items():
+    for parameter, array in arrays.items():
         if array.ndim > 1 or (array.ndim == 1 and len(array) != n_inputs):
             raise InputError(
-                f"{one} must be one number or one a column, shape ({n_inputs},) for these rows; got shape "
+                f"{parameter} must be one number or one a column, shape ({n_inputs},) for these rows; got shape "
                 f"{array.shape} in {kernel!r}."
             )
-    for one, value in values.items():
+    for parameter, value in values.items():
         array = np.asarray(value, dtype=np.float64)
         if not (np.all(np.isfinite(array)) and np.all(array > 0.0)):
-            raise InputError(f"{one} must be positive and finite; got {value!r} in {name}.")
-        check_bounds(f"{one}_bounds", getattr(kernel, f"{one}_bounds"))
+            raise InputError(f"{parameter} must be positive and finite; got {value!r} in {name}.")
+        check_bounds(f"{parameter}_bounds", getattr(kernel, f"{parameter}_bounds"))
 
 
 def _array(value: Any) -> Any:

@@ -50,13 +50,13 @@ class ColumnsKernel(ComposedKernel):
 
     @property
     def terms(self) -> tuple[tuple[Kernel, ...], ...]:  # noqa: D102
-        return tuple(tuple(ColumnsKernel(one, self.columns) for one in term) for term in self.parts[0].terms)
+        return tuple(tuple(ColumnsKernel(part, self.columns) for part in term) for term in self.parts[0].terms)
 
     @property
     def listed(self) -> list[Any]:
         """The columns, also where it is one."""
-        one = isinstance(self.columns, str) or np.ndim(self.columns) == 0
-        return [self.columns] if one else list(self.columns)  # type: ignore[arg-type]
+        is_single = isinstance(self.columns, str) or np.ndim(self.columns) == 0
+        return [self.columns] if is_single else list(self.columns)  # type: ignore[arg-type]
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:  # noqa: D102
@@ -65,7 +65,7 @@ class ColumnsKernel(ComposedKernel):
         def of_rows(columns: tuple[int, ...] | None) -> tuple[int, ...]:
             return tuple(listed if columns is None else [listed[j] if isinstance(j, Integral) else j for j in columns])
 
-        return tuple(one._replace(columns=of_rows(one.columns)) for one in super().parameters)
+        return tuple(parameter._replace(columns=of_rows(parameter.columns)) for parameter in super().parameters)
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         if not self.listed:
@@ -89,7 +89,7 @@ class ColumnsKernel(ComposedKernel):
         if parts is None:
             return None
         return tuple(
-            one._replace(columns=(listed if one.columns is None else listed[one.columns]).tolist()) for one in parts
+            part._replace(columns=(listed if part.columns is None else listed[part.columns]).tolist()) for part in parts
         )
 
     def rescaled(self, scales: ArrayLike) -> Kernel:  # noqa: D102

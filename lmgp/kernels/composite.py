@@ -53,9 +53,9 @@ class ComposedKernel(Kernel):
     def parameters(self) -> tuple[Parameter, ...]:
         """All numeric parameters of the parts, free and fixed."""
         inner = (
-            one._replace(name=f"{name}__{one.name}")
+            parameter._replace(name=f"{name}__{parameter.name}")
             for name, part in zip(self._part_names, self.parts, strict=True)
-            for one in part.parameters
+            for parameter in part.parameters
         )
         return (*super().parameters, *inner)
 
@@ -69,7 +69,7 @@ class ComposedKernel(Kernel):
 
     def with_indices(self, names: Sequence[str] | None, n_inputs: int) -> Kernel:  # noqa: D102
         parts = [part.with_indices(names, n_inputs) for part in self.parts]
-        same = all(one is other for one, other in zip(parts, self.parts, strict=True))
+        same = all(part is other for part, other in zip(parts, self.parts, strict=True))
         return self if same else self._with_parts(parts)
 
     def rescaled(self, scales: ArrayLike) -> Kernel:  # noqa: D102
@@ -188,7 +188,7 @@ class ProductKernel(ComposedKernel):
     @property
     def terms(self) -> tuple[tuple[Kernel, ...], ...]:  # noqa: D102
         left, right = self.parts
-        return tuple((*one, *other) for one in left.terms for other in right.terms)
+        return tuple((*term, *other) for term in left.terms for other in right.terms)
 
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
@@ -196,7 +196,7 @@ class ProductKernel(ComposedKernel):
 
     def radial_parts(self) -> tuple[RadialPart, ...] | None:  # noqa: D102
         left, right = (part.radial_parts() for part in self.parts)
-        if left is None or right is None or not all(one.factor for one in (*left[1:], *right[1:])):  # or sums
+        if left is None or right is None or not all(part.factor for part in (*left[1:], *right[1:])):  # or sums
             return None
         return (*left, right[0]._replace(factor=True), *right[1:])
 
@@ -231,7 +231,7 @@ class ProductKernel(ComposedKernel):
     def gaussian_components(self) -> "tuple[GaussianKernel, ...]":  # noqa: D102
         require(self, "gaussian_components", "This")
         left, right = (part.gaussian_components() for part in self.parts)
-        return tuple(one.times(other) for one in left for other in right)
+        return tuple(sine.times(other) for sine in left for other in right)
 
 
 class ScaledKernel(ComposedKernel):
@@ -276,7 +276,7 @@ class ScaledKernel(ComposedKernel):
         parts, factor = self.parts[0].radial_parts(), float(self.factor)
         if parts is None:
             return None
-        return tuple(one if one.factor else one._replace(variance=factor * one.variance) for one in parts)
+        return tuple(part if part.factor else part._replace(variance=factor * part.variance) for part in parts)
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return self.parts[0].metric(n_inputs)
@@ -296,7 +296,7 @@ class ScaledKernel(ComposedKernel):
     def gaussian_components(self) -> "tuple[GaussianKernel, ...]":  # noqa: D102
         factor = checked_factor(self.factor)
         components = self.parts[0].gaussian_components() if factor else ()
-        return tuple(clone(one).set_params(variance=factor * float(one.variance)) for one in components)
+        return tuple(clone(part).set_params(variance=factor * float(part.variance)) for part in components)
 
 
 @dataclass(eq=False, repr=False)
@@ -364,9 +364,9 @@ class LinearKernel(Kernel):
 
     def rescaled(self, scales: ArrayLike) -> "LinearKernel":  # noqa: D102
         factors = checked_scales(scales)
-        one = self.checked(len(factors))
-        variance, bounds = rescaled_values(one.variance, one.variance_bounds, factors**-2.0)
-        center, _ = rescaled_values(one.center, None, factors)
+        kernel = self.checked(len(factors))
+        variance, bounds = rescaled_values(kernel.variance, kernel.variance_bounds, factors**-2.0)
+        center, _ = rescaled_values(kernel.center, None, factors)
         return clone(self).set_params(variance=variance, center=center, variance_bounds=bounds)
 
 

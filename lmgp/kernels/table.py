@@ -118,16 +118,16 @@ def row_variances(kernel: Kernel, X: Floats) -> Floats:
     """
     some = as_tensor(X[np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]])
     values, n = [reduce(mul, term).evaluate(some, some).numpy() for term in kernel.terms], len(some)
-    return np.array([max(np.trace(one) - one.sum() / n, 0.0) / max(n - 1, 1) for one in values])
+    return np.array([max(np.trace(gram) - gram.sum() / n, 0.0) / max(n - 1, 1) for gram in values])
 
 
 def _labels_of(kernel: Kernel) -> list[Label]:
     """Return a label for each column that parameters name, and one for those that share a parameter."""
-    parameters = [one for one in kernel.parameters if _is_of_columns(one)]
-    seen = [column for one in parameters for column in _columns_of(one) or ()]
-    labels = [Label(one if isinstance(one, str) else f"x{one}", columns=(one,)) for one in dict.fromkeys(seen)]
-    all_are_known = any(one.columns is None and one.value.ndim for one in parameters)
-    if not all_are_known and any(_columns_of(one) is None for one in parameters):
+    parameters = [parameter for parameter in kernel.parameters if _is_of_columns(parameter)]
+    seen = [column for parameter in parameters for column in _columns_of(parameter) or ()]
+    labels = [Label(key if isinstance(key, str) else f"x{key}", columns=(key,)) for key in dict.fromkeys(seen)]
+    all_are_known = any(parameter.columns is None and parameter.value.ndim for parameter in parameters)
+    if not all_are_known and any(_columns_of(parameter) is None for parameter in parameters):
         labels.append(Label("other columns" if labels else "each column"))
     return labels
 
@@ -150,7 +150,7 @@ def _prior_variance(term: tuple[Kernel, ...]) -> float:
 
 def _sees(factor: Kernel, label: Label) -> bool:
     """Say whether a factor depends on the columns of a label."""
-    return any(_is_of(one, label) for one in factor.parameters)
+    return any(_is_of(parameter, label) for parameter in factor.parameters)
 
 
 def _is_of(parameter: Parameter, label: Label) -> bool:
@@ -163,8 +163,8 @@ def _title(factor: Kernel, labels: Sequence[Label]) -> str:
     seen = [label for label in labels if _sees(factor, label)]
     if len(seen) < len(labels) and seen and all(label.apart is not None for label in seen):
         return "categories"
-    others = [one for one in factor.parameters if not _is_of_columns(one) and one.kind != "variance"]
-    told = ", ".join(f"{one.name.rpartition('__')[2]} {digits(float(one.value))}" for one in others)
+    others = [param for param in factor.parameters if not _is_of_columns(param) and param.kind != "variance"]
+    told = ", ".join(f"{param.name.rpartition('__')[2]} {digits(float(param.value))}" for param in others)
     return f"{factor.label} ({told})" if told else factor.label
 
 
@@ -172,26 +172,26 @@ def _cell(factor: Kernel, label: Label) -> str:
     """Write what a factor is in the columns of a label; nothing where it does not depend on them."""
     if label.apart is not None and factor.can("metric") and _sees(factor, label):
         return f"{_correlation(factor, label, label.apart):.3f}"
-    return ", ".join(_written(one, label) for one in factor.parameters if _is_of_columns(one) and _is_of(one, label))
+    return ", ".join(_written(p, label) for p in factor.parameters if _is_of_columns(p) and _is_of(p, label))
 
 
-def _written(parameter: Parameter, label: Label) -> str:
+def _written(param: Parameter, label: Label) -> str:
     """Write the value of a parameter in the columns of a label, or the least and the largest one."""
-    columns, values = _columns_of(parameter), np.atleast_1d(parameter.value)
+    columns, values = _columns_of(param), np.atleast_1d(param.value)
     if columns is not None and len(values) > 1:
         values = values[[place for place, column in enumerate(columns) if column in label.columns]]
-    if parameter.kind in ("lengthscale", "period"):
+    if param.kind in ("lengthscale", "period"):
         values = values * label.factor
-    elif parameter.kind == "slope":
+    elif param.kind == "slope":
         values = np.sqrt(values) / label.factor
     ends = dict.fromkeys((digits(values.min()), digits(values.max())))
-    return WRITTEN.get(parameter.kind, parameter.name.rpartition("__")[2] + " {}").format(" to ".join(ends))
+    return WRITTEN.get(param.kind, param.name.rpartition("__")[2] + " {}").format(" to ".join(ends))
 
 
 def _correlation(factor: Kernel, label: Label, apart: Floats) -> float:
     """Return the correlation of rows that differ in their category alone."""
     columns = [int(column) for column in label.columns]
-    n_columns = 1 + max(int(column) for one in factor.parameters for column in (*columns, *(_columns_of(one) or ())))
+    n_columns = 1 + max(int(column) for p in factor.parameters for column in (*columns, *(_columns_of(p) or ())))
     rows = np.zeros((2, n_columns))
     rows[1, columns] = apart
     (variance, covariance), _ = factor(rows)

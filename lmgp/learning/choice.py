@@ -47,10 +47,10 @@ def compared(rows: Rows, scales: Floats, optima: Sequence[Climb], average: bool,
     densities = []
     for optimum in optima:
         kernel, noise, _ = optimum.space.weighted(optimum.free)
-        found = validation.densities(kernel, noise, optimum.objective.degrees)
-        alone, regions = (float(part.mean()) if len(part) else np.nan for part in found)
-        optimum.trial = optimum.trial._replace(alone=alone, regions=regions, density_error=mean_and_error(found)[1])
-        densities.append(found)
+        scores = validation.densities(kernel, noise, optimum.objective.degrees)
+        alone, regions = (float(part.mean()) if len(part) else np.nan for part in scores)
+        optimum.trial = optimum.trial._replace(alone=alone, regions=regions, density_error=mean_and_error(scores)[1])
+        densities.append(scores)
     counts = np.ones(len(validation.alone)) if rows.counts is None else rows.counts[validation.alone]
     n_regions = len(densities[0][1])
     counts = np.concatenate((counts / counts.sum(), np.full(n_regions, 1.0 / max(n_regions, 1))))
@@ -91,7 +91,7 @@ def plausible_kernels(optima: Sequence[Climb], rng: np.random.Generator) -> tupl
     for optimum in optima:
         half = rng.standard_normal((len(optimum.free), n_pairs)).T
         offsets = np.concatenate((np.zeros_like(optimum.free)[None], half, -half))
-        drawn += [(optimum, *one) for one in zip(*moved(optimum, offsets), strict=True)]
+        drawn += [(optimum, *draw) for draw in zip(*moved(optimum, offsets), strict=True)]
     logarithms = np.array(parallel_map(lambda draw: draw[0].objective.value(draw[1]) - draw[2], drawn))
     best = int(np.argmax(logsumexp(logarithms.reshape(len(optima), -1), axis=1)))
     first = best * (2 * n_pairs + 1)

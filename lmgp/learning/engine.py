@@ -201,8 +201,8 @@ def learn(
         max_learning_rows=max_learning_rows, max_memory_gib=max_memory_gib,
     )  # fmt: skip
     given = vars(settings) | {"random_state": random_state}
-    own = {"likelihood": [StrOptions({"auto", "exact", "vecchia"})], "standardize": ["boolean"]}
-    validate_parameter_constraints(CONSTRAINTS | own, given, caller_name="learn")
+    constraints = {"likelihood": [StrOptions({"auto", "exact", "vecchia"})], "standardize": ["boolean"]}
+    validate_parameter_constraints(CONSTRAINTS | constraints, given, caller_name="learn")
     checker = _Checker()
     inputs, target = validated_pair(checker, X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
@@ -293,7 +293,7 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
             of_samples = parallel_map(lambda some: learn_rows(some, settings), (rows, dropped(rows)))
     except InputError:  # all rows of these places have one target
         return
-    collapsed, noise = (one.noise_variance for one in of_samples)
+    collapsed, noise = (learned.noise_variance for learned in of_samples)
     if noise >= COLLAPSE * max(collapsed, learned.noise_variance):
         warn(
             f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "
@@ -332,9 +332,9 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
         weights = compared(rows, units.columns, optima, average, draws) if len(optima) > 1 else np.ones(1)
         pairs = sorted(zip(optima, weights.tolist(), strict=True), key=lambda pair: -pair[1])
         chosen = pairs[0][0]
-        kernels = tuple(one.space.weighted(one.free, weight) for one, weight in pairs if weight > 0.0)
+        kernels = tuple(optimum.space.weighted(optimum.free, weight) for optimum, weight in pairs if weight > 0.0)
     value = chosen.trial.log_likelihood * len(rows)
-    trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in optima)
+    trials = tuple(optimum.trial._replace(chosen=optimum.trial is chosen.trial) for optimum in optima)
     if not tried[0].n_free:  # with the bounds that it was given
         kernels = (kernels[0]._replace(kernel=clone(settings.kernel)),)
     kernel, noise, _ = kernels[0]

@@ -163,8 +163,8 @@ def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[F
     labels: list[tuple[int, int]] = []
     for part, parameter in enumerate(kernel.free_parameters):
         seen, size = list(parameter.columns or range(len(columns))), parameter.value.size
-        own = columns[seen] if parameter.value.ndim else columns[seen].mean()
-        unit = {"variance": variance, "slope": variance * own**-2.0, "other": 1.0}.get(parameter.kind, own)
+        scale = columns[seen] if parameter.value.ndim else columns[seen].mean()
+        unit = {"variance": variance, "slope": variance * scale**-2.0, "other": 1.0}.get(parameter.kind, scale)
         units += np.broadcast_to(unit, size).tolist()
         kinds += ["variance" if parameter.kind == "slope" else parameter.kind] * size
         labels += [(part, column) for column in seen[:size]]
@@ -205,9 +205,9 @@ def names_of(kernel: str | Iterable[str], n_inputs: int, has_categories: bool) -
     """
     given = [kernel] if isinstance(kernel, str) else list(kernel)
     auto = (WITH_CATEGORIES,) if has_categories else (AUTO, SEASONAL) if n_inputs == 1 else (AUTO,)
-    if not given or not all(isinstance(one, str) for one in given):
+    if not given or not all(isinstance(item, str) for item in given):
         raise InputError(
             f"kernel must be a kernel, a name such as 'matern32', a list of names, or 'auto'; got {kernel!r}."
         )
-    names = (name for one in given for name in (auto if one == "auto" else (one,)))
+    names = (name for item in given for name in (auto if item == "auto" else (item,)))
     return tuple(dict.fromkeys(re.sub(r"\s*([+*])\s*", r"\1", name.strip()) for name in names))

@@ -171,12 +171,12 @@ def _bounds(modes: Modes, kernel: Kernel, variance: float) -> tuple[Floats, NDAr
 
 def _as_chosen(kernel: Kernel, modes: Modes) -> Kernel:
     """Return a kernel with the parameters for which the modes were chosen, after checking that it is of their form."""
-    shapes = [[(one.name, one.value.shape) for one in form.parameters] for form in (kernel, modes.kernel)]
+    shapes = [[(p.name, p.value.shape) for p in form.parameters] for form in (kernel, modes.kernel)]
     if shapes[0] == shapes[1] and kernel.can("spectral_density"):
-        values = {one.name: one.value if one.value.ndim else float(one.value) for one in modes.kernel.parameters}
+        values = {p.name: p.value if p.value.ndim else float(p.value) for p in modes.kernel.parameters}
         chosen: Kernel = clone(kernel).set_params(**values)
-        found, expected = (form.spectral_density(modes.frequencies) for form in (chosen, modes.kernel))
-        if np.allclose(found, expected, rtol=1e-9, atol=0.0):
+        density, expected = (form.spectral_density(modes.frequencies) for form in (chosen, modes.kernel))
+        if np.allclose(density, expected, rtol=1e-9, atol=0.0):
             return chosen
     raise InputError(
         f"The sums are on modes for {modes.kernel!r}, and serve kernels of that form; got {kernel!r}. Fit a model with "

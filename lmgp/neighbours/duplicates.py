@@ -31,9 +31,9 @@ def merged_copies(rows: Rows) -> Rows:
     order = steady_order(rows)
     if rows.weights is not None and rows.counts is None:
         return rows.take(order)
-    own = () if rows.noise_variances is None else (rows.noise_variances,)
+    noises = () if rows.noise_variances is None else (rows.noise_variances,)
     starts = np.ones(len(order), dtype=bool)
-    starts[1:] = np.any([np.diff(values[order]) != 0 for values in (*rows.X.T, *rows.Y.T, *own)], axis=0)
+    starts[1:] = np.any([np.diff(values[order]) != 0 for values in (*rows.X.T, *rows.Y.T, *noises)], axis=0)
     first = np.flatnonzero(starts)
     kept = rows.take(order[first])
     counts = np.ones(len(order)) if rows.counts is None else rows.counts
@@ -50,9 +50,9 @@ def steady_order(rows: Rows) -> Indices:
     by_last = np.argsort(rows.Y[:, -1])
     if np.all(np.diff(rows.Y[by_last, -1]) > 0.0):  # which alone tells them apart
         return by_last
-    weights, own = (() if of_rows is None else (of_rows,) for of_rows in (rows.weights, rows.noise_variances))
+    weights, noises = (() if of_rows is None else (of_rows,) for of_rows in (rows.weights, rows.noise_variances))
     places = rows.X[:, column_order(map(np.unique, rows.X.T))]
-    return np.lexsort((*weights, place_keys(places), *own, *rows.Y.T))
+    return np.lexsort((*weights, place_keys(places), *noises, *rows.Y.T))
 
 
 def steady_sample(rows: Rows, number: int) -> Indices:
@@ -109,9 +109,9 @@ def averaged(rows: Rows) -> Rows:
     Rows(X=array([[2.], [1.]]), Y=array([[5.5],
            [7. ]]), weights=array([2., 1.]), noise_variances=None, measurements=array([2., 1.]))
     """
-    own = () if rows.noise_variances is None else (rows.noise_variances,)
+    noise = () if rows.noise_variances is None else (rows.noise_variances,)
     # + 0.0 makes 0 of −0, which is the same place.
-    _, first, group = np.unique(np.column_stack((rows.X, *own)) + 0.0, axis=0, return_index=True, return_inverse=True)
+    _, first, group = np.unique(np.column_stack((rows.X, *noise)) + 0.0, axis=0, return_index=True, return_inverse=True)
     if len(first) in (1, len(rows)):
         return rows
     order = np.argsort(first)

@@ -187,8 +187,8 @@ class Forest:
 
     def __getstate__(self) -> dict[str, Any]:
         # What was taken out is in no file.
-        parts = tuple(one if one.there is None else self._without_gone(one) for one in self.parts)
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"parts": parts}
+        parts = tuple(part if part.there is None else self._without_gone(part) for part in self.parts)
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"parts": parts}
 
     def __add__(self, other: Self) -> Self:
         return self._planted([*self.parts, *other.parts])
@@ -231,7 +231,7 @@ class Forest:
         return group[0] if len(group) == 1 and whole else self._plant(self._joined(group))
 
     def _joined(self, parts: Sequence[Part]) -> Rows:
-        return reduce(lambda rows, more: rows.joined(more, self.noise_variance), (one.remaining for one in parts))
+        return reduce(lambda rows, more: rows.joined(more, self.noise_variance), (part.remaining for part in parts))
 
     @property
     def rows(self) -> Rows:
@@ -245,21 +245,21 @@ class Forest:
 
     def oldest(self, n: int) -> Indices:
         """Return the places of the n rows that came first, ascending."""
-        found = [np.empty(0, dtype=np.intp)]
+        oldest = [np.empty(0, dtype=np.intp)]
         for part, start in zip(self.parts, self._starts, strict=True):
-            found.append(part.oldest(n - sum(map(len, found))) + start)
-        return np.concatenate(found)
+            oldest.append(part.oldest(n - sum(map(len, oldest))) + start)
+        return np.concatenate(oldest)
 
     @property
     def box(self) -> tuple[Floats, Floats]:
         """The least and the largest coordinates of the points, of at least one row."""
-        low, high = (np.stack([getattr(one, name) for one in self.parts]) for name in ("low", "high"))
+        low, high = (np.stack([getattr(part, name) for part in self.parts]) for name in ("low", "high"))
         return low.min(axis=0), high.max(axis=0)
 
     @cached_property
     def _starts(self) -> list[int]:
         """The place of the first row of each part."""
-        return np.cumsum([0, *(len(one.rows) for one in self.parts)])[:-1].tolist()
+        return np.cumsum([0, *(len(part.rows) for part in self.parts)])[:-1].tolist()
 
     def _by_part(self, places: Indices) -> list[tuple[Part, int, NDArray[np.bool_]]]:
         """Return each part with its first place, and which of some places are in it."""
@@ -272,16 +272,16 @@ class Forest:
         if len(self.parts) == 1:
             return self.parts[0].rows.take(places)
         pairs = self._by_part(places)
-        found = [replace(part, rows=part.rows.take(places[mine] - start), there=None) for part, start, mine in pairs]
+        parts = [replace(part, rows=part.rows.take(places[mine] - start), there=None) for part, start, mine in pairs]
         order = np.concatenate([np.flatnonzero(mine) for _, _, mine in pairs])
-        return self._joined(found).take(np.argsort(order))
+        return self._joined(parts).take(np.argsort(order))
 
     def points(self, places: Indices) -> Floats:
         """Return the rows at some places as they are searched for, shape (m, c)."""
-        found = np.empty((len(places), len(self.parts[0].low)))
+        coordinates = np.empty((len(places), len(self.parts[0].low)))
         for part, start, mine in self._by_part(places):
-            found[mine] = part.points(self.kernel, places[mine] - start)
-        return found
+            coordinates[mine] = part.points(self.kernel, places[mine] - start)
+        return coordinates
 
     def query(self, points: Floats, k: int) -> tuple[Floats, Indices]:
         """Find the nearest rows of points, nearest first.
@@ -298,10 +298,10 @@ class Forest:
         distances : ndarray of shape (m, k)
         places : ndarray of int of shape (m, k)
         """
-        found = [part.query(points, k) for part in self.parts]
-        distances = np.concatenate([one for one, _ in found], axis=1)
-        places = np.concatenate([one + start for (_, one), start in zip(found, self._starts, strict=True)], axis=1)
-        if len(found) == 1 and self.parts[0].there is None:
+        of_parts = [part.query(points, k) for part in self.parts]
+        distances = np.concatenate([distance for distance, _ in of_parts], axis=1)
+        places = np.concatenate([row + start for (_, row), start in zip(of_parts, self._starts, strict=True)], axis=1)
+        if len(of_parts) == 1 and self.parts[0].there is None:
             return distances, places
         order = np.argsort(distances, axis=1, kind="stable")[:, :k]
         each = np.arange(len(points))[:, None]
@@ -311,8 +311,8 @@ class Forest:
         """Return the distance of points to their k-th nearest row, shape (m,)."""
 
         def of_batch(batch: slice) -> Floats:
-            found = np.concatenate([part.query(points[batch], k)[0] for part in self.parts], axis=1)
-            return np.partition(found, k - 1, axis=1)[:, k - 1]
+            distances = np.concatenate([part.query(points[batch], k)[0] for part in self.parts], axis=1)
+            return np.partition(distances, k - 1, axis=1)[:, k - 1]
 
         return np.concatenate(parallel_map(of_batch, list(chunks(len(points), k, BATCH_BYTES))) or [np.empty(0)])
 
@@ -327,7 +327,7 @@ class Forest:
         k is `n_neighbors`, or one less than the number of rows, if that is less.
         """
         k = min(n_neighbors, len(self) - 1)
-        found = self.query(self.points(places), k + 1)[1]
-        own = found == places[:, None]
-        own[~own.any(axis=1), -1] = True  # among more copies of itself than these
-        return found[~own].reshape(len(found), k)
+        neighbors = self.query(self.points(places), k + 1)[1]
+        itself = neighbors == places[:, None]
+        itself[~itself.any(axis=1), -1] = True  # among more copies of itself than these
+        return neighbors[~itself].reshape(len(neighbors), k)

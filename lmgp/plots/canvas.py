@@ -119,8 +119,8 @@ def _saved(figure: Figure, form: str, options: dict[str, Any]) -> tuple[bytes, s
         figure.savefig(buffer, format=form, **options)
     glyphs = set()
     for warning in caught:
-        if found := re.match(r"Glyph (\d+) .*missing", str(warning.message)):
-            glyphs.add(int(found[1]))
+        if match := re.match(r"Glyph (\d+) .*missing", str(warning.message)):
+            glyphs.add(int(match[1]))
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return buffer.getvalue(), "".join(map(chr, sorted(glyphs)))
@@ -138,13 +138,13 @@ def axes_for(ax: Axes | None, height: float = HEIGHT) -> Axes:
 def two_axes_for(ax: Sequence[Axes] | AxesArray | None) -> AxesArray:
     """Return the two axes given, or those of a new figure, one below the other; shape (2,)."""
     if ax is None:
-        _, made = pyplot.subplots(2, 1, figsize=(WIDTH, 1.8 * HEIGHT), layout="constrained")
-        return np.asarray(made)
-    found = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-    if len(found) != 2 or not all(isinstance(one, Axes) for one in found):
-        got = "one" if isinstance(ax, Axes) else f"{len(found)} objects"
+        _, axes = pyplot.subplots(2, 1, figsize=(WIDTH, 1.8 * HEIGHT), layout="constrained")
+        return np.asarray(axes)
+    pair = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    if len(pair) != 2 or not all(isinstance(axes, Axes) for axes in pair):
+        got = "one" if isinstance(ax, Axes) else f"{len(pair)} objects"
         raise InputError(f"ax must be two Matplotlib axes, such as those of plt.subplots(1, 2)[1]; got {got}.")
-    return found
+    return pair
 
 
 def final_step(model: Any) -> Any:
@@ -167,12 +167,12 @@ def as_numbers(model: Any, X: Any) -> tuple[Any, list[int]]:
     if columns is None:
         return without_geometry(X)[0] if has_geometry(X) else X, []
     table = columns.table(X)
-    dates = {j: one for (j, *_), one, _ in columns.parts if isinstance(one, Dates)}
+    dates = {j: kind for (j, *_), kind, _ in columns.parts if isinstance(kind, Dates)}
     if dates:
         table = table.copy() if hasattr(table, "iloc") else DataFrame(table, columns=columns.names)
-        for j, one in dates.items():
-            days = one.read(table.iloc[:, j], label(table, "X", j))
-            table.isetitem(j, days_since(EPOCH, np.datetime64(one.first)) + days)
+        for j, kind in dates.items():
+            days = kind.read(table.iloc[:, j], label(table, "X", j))
+            table.isetitem(j, days_since(EPOCH, np.datetime64(kind.first)) + days)
     return table, list(dates)
 
 

@@ -140,13 +140,13 @@ def map(
     axes = canvas.two_axes_for(ax)
     names = canvas.column_names(model, X, 2)
     titles = "mean", f"s.d. of {'new observations' if include_noise else 'the function'}"
-    for one, values, title, colours in zip(axes, (mean, std), titles, (canvas.MEAN_MAP, canvas.STD_MAP), strict=True):
-        drawn = one.pcolormesh(right, up, values.reshape(len(up), len(right)), cmap=colours, rasterized=True)
-        one.figure.colorbar(drawn, ax=one)
-        one.set(title=title, xlabel=names[0], ylabel=names[1])
-        one.xaxis.set_major_locator(MaxNLocator(canvas.TICKS))
+    for panel, values, title, colours in zip(axes, (mean, std), titles, (canvas.MEAN_MAP, canvas.STD_MAP), strict=True):
+        drawn = panel.pcolormesh(right, up, values.reshape(len(up), len(right)), cmap=colours, rasterized=True)
+        panel.figure.colorbar(drawn, ax=panel)
+        panel.set(title=title, xlabel=names[0], ylabel=names[1])
+        panel.xaxis.set_major_locator(MaxNLocator(canvas.TICKS))
         for j in dates:
-            canvas.show_dates((one.xaxis, one.yaxis)[j])
+            canvas.show_dates((panel.xaxis, panel.yaxis)[j])
     if show_rows:
         shown = rows[canvas.sample(len(rows))]
         axes[1].plot(shown[:, 0], shown[:, 1], ".", color=canvas.MARK, markersize=2.5, label="rows")
@@ -253,10 +253,10 @@ def _seen(ax: Axes, center: Floats, radii: Floats) -> bool:
 def _reaches(model: Any) -> tuple[Floats, Floats]:
     """Return the centroids, shape (n_centroids, d), and their reach along each column, in its units, shape (d,)."""
     last = canvas.final_step(model)
-    one = getattr(last, "model_", last)
-    places = getattr(one, "centroids_", None)
-    if places is None or not len(places) or not np.isfinite(one.reach_):
-        why = "every test row is its own, or nearest rows predict" if places is not None else type(one).__name__
+    fitted = getattr(last, "model_", last)
+    places = getattr(fitted, "centroids_", None)
+    if places is None or not len(places) or not np.isfinite(fitted.reach_):
+        why = "every test row is its own, or nearest rows predict" if places is not None else type(fitted).__name__
         raise InputError(f"The model has no centroids ({why}). Draw a LocalizedGPRegressor, which places them.")
     if last is not model or not last._table.is_plain:
         raise InputError(
@@ -265,7 +265,7 @@ def _reaches(model: Any) -> tuple[Floats, Floats]:
         )
     if places.shape[1] > 2:
         raise InputError(f"Centroids are drawn over one or two input columns; the model has {places.shape[1]}.")
-    radii: Floats = one.reach_ * one.kernel_.metric(places.shape[1])
+    radii: Floats = fitted.reach_ * fitted.kernel_.metric(places.shape[1])
     return places, radii
 
 

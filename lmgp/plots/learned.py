@@ -139,19 +139,19 @@ def _degree_counts(model: Any) -> list[NDArray[np.intp]]:
     last = canvas.final_step(model)
     last = getattr(last, "model_", last)
     features = last if hasattr(last, "parts") else getattr(last, "features_", None)
-    found = []
+    counts_of_degrees = []
     for part in getattr(features, "parts", ()):
         if (counts := getattr(part, "degree_counts_", None)) is not None:
-            found.append(np.asarray(counts))
+            counts_of_degrees.append(np.asarray(counts))
         elif (exponents := getattr(part, "exponents_", None)) is not None:
-            found.append(np.bincount(np.asarray(exponents).sum(axis=1)))
-    if not found:
+            counts_of_degrees.append(np.bincount(np.asarray(exponents).sum(axis=1)))
+    if not counts_of_degrees:
         got = type(last).__name__ + ("" if features is None or features is last else f" on {type(features).__name__}")
         raise InputError(
             "An allocation is drawn of a fitted Taylor or Maclaurin map, or of a model that has one as features_; got "
             f"{got}."
         )
-    return found
+    return counts_of_degrees
 
 
 def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
@@ -231,7 +231,7 @@ def _measured(results: Any) -> tuple[pd.DataFrame, Selection | None]:
         measured = _of_file(Path(results))
     elif selection is not None:
         trials = filter(_drawn, selection.trials)
-        lines = [(line_label(one.method, one.threshold), one.n_features, one.kl) for one in trials]
+        lines = [(line_label(trial.method, trial.threshold), trial.n_features, trial.kl) for trial in trials]
         measured = pd.DataFrame(lines, columns=COLUMNS)
     else:
         raise InputError(

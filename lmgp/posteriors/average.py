@@ -79,7 +79,7 @@ class AveragePosterior(Posterior):
 
     def __init__(self, parts: Sequence[Posterior], weights: Floats) -> None:
         self.kernel, self.n_rows = parts[0].kernel, parts[0].n_rows
-        first, *others = (one.noise.variance for one in parts)
+        first, *others = (part.noise.variance for part in parts)
         # To the last bit where it is given, and so that of all.
         noise_variance = first + float(weights[1:] @ [other - first for other in others])
         self.noise = Noise(noise_variance, parts[0].noise.approximation)
@@ -91,8 +91,8 @@ class AveragePosterior(Posterior):
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
         if variance:
-            return self._moments([one.distribution(X) for one in self.parts])
-        return self._mean([one.predict(X, False)[0] for one in self.parts]), None
+            return self._moments([part.distribution(X) for part in self.parts])
+        return self._mean([part.predict(X, False)[0] for part in self.parts]), None
 
     def _mean(self, values: ArrayLike) -> Floats:
         """Return the weighted mean of what each part has."""
@@ -105,23 +105,23 @@ class AveragePosterior(Posterior):
         return mean, self._mean(variances + np.square(means - mean)[..., 0])
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        return self._changed(parts=tuple(one.combined(combination) for one in self.parts))
+        return self._changed(parts=tuple(part.combined(combination) for part in self.parts))
 
     def surprise(self, X: Floats) -> Floats:
         """Return the weighted mean of the surprises of the parts."""
-        return self._mean([one.surprise(X) for one in self.parts])
+        return self._mean([part.surprise(X) for part in self.parts])
 
     def prior_variance(self, X: Floats) -> Floats:  # noqa: D102
-        return self._mean([one.prior_variance(X) for one in self.parts])
+        return self._mean([part.prior_variance(X) for part in self.parts])
 
     def covariance(self, X: Floats) -> Floats:  # noqa: D102
-        apart = np.array([one.predict(X, False)[0][:, 0] for one in self.parts])
+        apart = np.array([part.predict(X, False)[0][:, 0] for part in self.parts])
         apart -= self._mean(apart)
-        return self._mean([one.covariance(X) for one in self.parts]) + (self.weights * apart.T) @ apart
+        return self._mean([part.covariance(X) for part in self.parts]) + (self.weights * apart.T) @ apart
 
     def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw from the mixture: each draw is one of a part, as often as its weight says."""
-        means = [one.predict(X, False)[0] for one in self.parts]
+        means = [part.predict(X, False)[0] for part in self.parts]
         mean = self._mean(means)
         return self._drawn(lambda k, size: self.parts[k].sample(X, size, rng) + means[k] - mean, n_samples, rng)
 
@@ -137,10 +137,10 @@ class AveragePosterior(Posterior):
         return drawn[:, np.argsort(order)]
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:  # noqa: D102
-        return self._moments([one.leave_one_out(index) for one in self.parts])
+        return self._moments([part.leave_one_out(index) for part in self.parts])
 
     def without_each(self, rows: Rows) -> tuple[Floats, Floats]:  # noqa: D102
-        return self._moments([one.without_each(rows) for one in self.parts])
+        return self._moments([part.without_each(rows) for part in self.parts])
 
     def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:
         """Return that of the likeliest part."""
@@ -148,7 +148,7 @@ class AveragePosterior(Posterior):
 
     def error(self, X: Floats) -> Floats:
         """Return the weighted mean of what the parts state: at least the divergence between the mixtures."""
-        return self._mean([one.error(X) for one in self.parts])
+        return self._mean([part.error(X) for part in self.parts])
 
     def cure(self, X: Floats) -> str:  # noqa: D102
         return self.parts[0].cure(X)
@@ -156,5 +156,5 @@ class AveragePosterior(Posterior):
 
 def averaged(kernels: Sequence[WeightedKernel], build: Callable[[Kernel, float], Posterior]) -> Posterior:
     """Return the posterior that is built of a kernel and its noise variance; of several, their average."""
-    parts = [build(one.kernel, one.noise_variance) for one in kernels]
-    return parts[0] if len(parts) == 1 else AveragePosterior(parts, np.array([one.weight for one in kernels]))
+    parts = [build(kernel.kernel, kernel.noise_variance) for kernel in kernels]
+    return parts[0] if len(parts) == 1 else AveragePosterior(parts, np.array([kernel.weight for kernel in kernels]))

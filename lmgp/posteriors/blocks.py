@@ -47,10 +47,10 @@ class BlockPlan:
 
     def mapped(self, X: Floats) -> Tensor:
         """Return the features of rows, shape (n, D)."""
-        found = torch.empty((len(X), self.features.n_features_out_), dtype=torch.float64)
-        for part in chunks(len(X), found.shape[1]):
-            found[part] = self.features.evaluate(as_tensor(X[part] - self.centre))
-        return found
+        values = torch.empty((len(X), self.features.n_features_out_), dtype=torch.float64)
+        for part in chunks(len(X), values.shape[1]):
+            values[part] = self.features.evaluate(as_tensor(X[part] - self.centre))
+        return values
 
     def check_memory(self, n: int) -> None:
         """Refuse more rows than there is memory for."""
@@ -120,11 +120,11 @@ class Blocks(Part):
     @no_grad
     def _products(self, pairs: Sequence[tuple[Indices, Tensor]]) -> Tensor:
         width = self.mapped.shape[1] + self.targets.shape[1]
-        found = torch.zeros((width, width), dtype=torch.float64)
+        gram = torch.zeros((width, width), dtype=torch.float64)
         for block, factor in pairs:
             whitened = solve_lower(factor, torch.cat((self.mapped[block], self.targets[block]), dim=1))
-            found.addmm_(whitened.T, whitened)
-        return found
+            gram.addmm_(whitened.T, whitened)
+        return gram
 
     def without(self, kernel: Kernel, index: Indices) -> Self:
         """Return the rows without some: of the blocks that these were in, new sums take the place of the old ones."""
@@ -144,7 +144,7 @@ class Blocks(Part):
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is n × D and n × the rows of a block: it is made again where it is needed.
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"products": self.products}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"products": self.products}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -180,10 +180,10 @@ class BlockForest(Forest):
         if len(values) == 1:
             return values[0][torch.from_numpy(places)]
         flat, axes = places.ravel(), values[0].shape[1:]
-        found = torch.empty((len(flat), *axes), dtype=torch.float64)
+        at_places = torch.empty((len(flat), *axes), dtype=torch.float64)
         for of_part, (_, start, mine) in zip(values, self._by_part(flat), strict=True):
-            found[torch.from_numpy(mine)] = of_part[torch.from_numpy(flat[mine] - start)]
-        return found.reshape(*places.shape, *axes)
+            at_places[torch.from_numpy(mine)] = of_part[torch.from_numpy(flat[mine] - start)]
+        return at_places.reshape(*places.shape, *axes)
 
 
 class BlockCovariance:
@@ -226,7 +226,7 @@ class BlockCovariance:
     @property
     def log_determinant(self) -> float:
         """Log det C."""
-        halves = [float(factor.diagonal().log().sum()) for factor in (self.factor, *(one[2] for one in self._blocks))]
+        halves = [float(factor.diagonal().log().sum()) for factor in (self.factor, *(item[2] for item in self._blocks))]
         return 2.0 * sum(halves)
 
     def of_rows(self, places: Indices, take: Callable[[Indices, Tensor, Tensor], None]) -> None:
@@ -244,23 +244,23 @@ class BlockCovariance:
         wanted[torch.from_numpy(places)] = True
 
         @no_grad
-        def of_block(one: tuple[int, Tensor, Tensor]) -> None:
-            number, block, factor = one
+        def of_block(item: tuple[int, Tensor, Tensor]) -> None:
+            number, block, factor = item
             some = wanted[block]
             inverse = solve_with(factor, torch.eye(len(block), dtype=torch.float64)[:, some])
             seen = self._mapped[number][block - self._slices[number].start].T @ inverse
             pulls = solve_with(self.factor, seen)
             take(block[some].numpy(), inverse[some].diagonal() - (seen * pulls).sum(dim=0), pulls)
 
-        parallel_map(of_block, [one for one in self._blocks if wanted[one[1]].any()])
+        parallel_map(of_block, [item for item in self._blocks if wanted[item[1]].any()])
 
     def _within_blocks(self, V: Tensor) -> Tensor:
         """Return B⁻¹V."""
         solved = torch.zeros_like(V)
 
         @no_grad
-        def solve(one: tuple[int, Tensor, Tensor]) -> None:
-            _, block, factor = one
+        def solve(item: tuple[int, Tensor, Tensor]) -> None:
+            _, block, factor = item
             solved[block] = solve_with(factor, V[block])
 
         parallel_map(solve, self._blocks)

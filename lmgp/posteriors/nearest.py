@@ -243,12 +243,12 @@ class NearestPosterior(Posterior):
             noise = self.noise.of_weighted_rows(rows)
             enough = rounding * math.sqrt(near.shape[-1]) < SINGLE * float(noise.min(initial=math.inf))
             of_near, by_place = systems.over(rows.X, rows.Y, noise), np.arange(near.size).reshape(near.shape)
-            *found, solved = of_near.predict(by_place, tests, variance, enough and near.shape[-1] >= LARGE)
+            *results, solved = of_near.predict(by_place, tests, variance, enough and near.shape[-1] >= LARGE)
             if not solved.all():  # which torch corrects, or refuses
                 some = near if near.ndim == 1 else near[~solved]
-                for into, corrected in zip(found, by_torch(some, tests[~solved]), strict=True):
+                for into, corrected in zip(results, by_torch(some, tests[~solved]), strict=True):
                     into[~solved] = corrected
-            return found[0], found[1], found[2]
+            return results[0], results[1], results[2]
 
         return predict
 
@@ -267,9 +267,9 @@ class NearestPosterior(Posterior):
         rows = self._with_targets(self._forest.take(near.ravel()))
         of_rows = map(as_tensor, (rows.X, self.noise.of_weighted_rows(rows), rows.Y))
         X, noise, given = (values.reshape(*near.shape, *values.shape[1:]).to(place) for values in of_rows)
-        own = as_tensor(tests).to(place)
+        points = as_tensor(tests).to(place)
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
-        joint = self.kernel.evaluate(torch.cat((X, own if near.ndim == 1 else own[:, None]), dim=-2), X)
+        joint = self.kernel.evaluate(torch.cat((X, points if near.ndim == 1 else points[:, None]), dim=-2), X)
         factor = factorise(joint[..., :n, :], noise)
         if variance:
             solved = solve_lower(factor, torch.cat((given, joint[..., n:, :].mT), dim=-1))

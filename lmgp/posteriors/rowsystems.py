@@ -139,26 +139,26 @@ def _slope(profile, alpha, squares, values, slopes):
 
 
 @exact
-def _difference(x, first, last, found):
+def _difference(x, first, last, squares):
     """Write (xᵢ − xⱼ)² of i in [first, last) and all j > i."""
     start = 0
     for i in range(first, last):
-        after, into, own = x[i + 1 :], found[start : start + len(x) - i - 1], x[i]
+        after, into, center = x[i + 1 :], squares[start : start + len(x) - i - 1], x[i]
         for j in range(len(after)):
-            into[j] = (after[j] - own) * (after[j] - own)
+            into[j] = (after[j] - center) * (after[j] - center)
         start += len(after)
 
 
 @exact
-def _differences(columns, n, first, last, found):
+def _differences(columns, n, first, last, squares):
     """Write the sum over a group of columns."""
-    _difference(columns[0, :n], first, last, found)
+    _difference(columns[0, :n], first, last, squares)
     for column in range(1, len(columns)):
         start, x = 0, columns[column, :n]
         for i in range(first, last):
-            after, into, own = x[i + 1 :], found[start : start + n - i - 1], x[i]
+            after, into, center = x[i + 1 :], squares[start : start + n - i - 1], x[i]
             for j in range(len(after)):
-                into[j] += (after[j] - own) * (after[j] - own)
+                into[j] += (after[j] - center) * (after[j] - center)
             start += len(after)
 
 
@@ -414,13 +414,13 @@ def _weights(
 
 
 @exact
-def _derivatives(kernel, n, room, directions, work, found):
+def _derivatives(kernel, n, room, directions, work, derivatives):
     """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of the free numbers."""
     slots, variances = kernel[2], kernel[7]
     first, start, weights, u = np.intp(0), np.intp(0), work[1], directions[0, :n]
     for a in range(len(directions)):
         for part in range(len(slots)):
-            found[a, slots[part, 0]] += variances[part] * _dot(u, directions[a, :n])
+            derivatives[a, slots[part, 0]] += variances[part] * _dot(u, directions[a, :n])
     while first < n:
         last, pairs = _tile(first, n)
         for a in range(len(directions)):
@@ -431,12 +431,12 @@ def _derivatives(kernel, n, room, directions, work, found):
                 for j in range(len(into)):
                     into[j] = of_i * of_v[j] + v_of_i * of_u[j]
                 at += len(into)
-        _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found)
+        _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, derivatives)
         first, start = last, start + pairs
 
 
 @exact
-def _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found):
+def _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, derivatives):
     """Add Σ w dk over the pairs of a tile, for each row of their weights w."""
     profiles, _, slots, places, groups, _, by_square, _, alphas = kernel
     _, points, difference, squares, values, _, _ = room
@@ -449,17 +449,17 @@ def _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found
             of_pairs, into = weights[a, :pairs], pulled[part, a, :pairs]
             for p in range(pairs):
                 into[p] = of_pairs[p] * slope[p]
-            found[a, by_variance] += _dot(of_pairs, k)
+            derivatives[a, by_variance] += _dot(of_pairs, k)
             if profiles[part] == RATIONAL_QUADRATIC:
                 for p in range(pairs):
                     x = r2[p] / (2.0 * alphas[part])
-                    found[a, by_alpha] += alphas[part] * of_pairs[p] * k[p] * (x / (1.0 + x) - math.log1p(x))
+                    derivatives[a, by_alpha] += alphas[part] * of_pairs[p] * k[p] * (x / (1.0 + x) - math.log1p(x))
     for group in range(len(groups) - 1):
         _differences(points[groups[group] : groups[group + 1]], n, first, last, difference)
         for part in range(len(profiles)):
             for a in range(len(weights) if by_square[part, group] != 0.0 else 0):
                 pull = _dot(pulled[part, a, :pairs], difference[:pairs])
-                found[a, places[part, group]] += by_square[part, group] * pull
+                derivatives[a, places[part, group]] += by_square[part, group] * pull
 
 
 @kept(*KERNEL, *(real[:, ::1],) * 4)
@@ -474,15 +474,15 @@ def _pairs(lapack, kernel, points, system, squares, values):
 
 
 @kept(*KERNEL, *(real[:, ::1],) * 5)
-def _pair_derivatives(lapack, kernel, points, squares, values, weights_of, found):
+def _pair_derivatives(lapack, kernel, points, squares, values, weights_of, derivatives):
     """Add Σ G dk over all pairs of points, for a symmetric matrix G."""
     n, slots, variances = points.shape[1], kernel[2], kernel[7]
-    room = found, points, np.empty(PAIRS + n), squares, values, np.bool_(True), _told(found)
+    room = derivatives, points, np.empty(PAIRS + n), squares, values, np.bool_(True), _told(derivatives)
     weights, first, start = np.empty((1, PAIRS + n)), np.intp(0), np.intp(0)
     work = np.empty(PAIRS + n), weights, np.empty((len(slots), 1, PAIRS + n))
     for part in range(len(slots)):
         for i in range(n):
-            found[0, slots[part, 0]] += variances[part] * weights_of[i, i]
+            derivatives[0, slots[part, 0]] += variances[part] * weights_of[i, i]
     while first < n:
         last, pairs = _tile(first, n)
         at = 0
@@ -491,7 +491,7 @@ def _pair_derivatives(lapack, kernel, points, squares, values, weights_of, found
             into[:] = 0.0
             _add(2.0, weights_of[i, i + 1 :], into)
             at += len(into)
-        _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found)
+        _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, derivatives)
         first, start = last, start + pairs
 
 
@@ -507,7 +507,7 @@ def _conditionals(
     m, n_directions = near.shape[1], 2 + (t > 1)
     room = _room(of_variance, np.bool_(True), kernel, X.shape[1], m, np.intp(1), t)
     system, by_noise = room[0], len(score) - 2
-    directions, found = np.empty((n_directions, m + 1)), np.empty((n_directions, len(score)))
+    directions, derivatives = np.empty((n_directions, m + 1)), np.empty((n_directions, len(score)))
     pulls, pulled = np.empty(t), np.empty((len(kernel[0]), n_directions, PAIRS + m))
     work = np.empty(PAIRS + m), np.empty((n_directions, PAIRS + m)), pulled
     for number in range(len(near)):
@@ -540,15 +540,15 @@ def _conditionals(
                     directions[2, i] += pulls[target] * system[i, m + target]
         for a in range(n_directions):
             _back(system, m, directions[a, :m])
-        found[:] = 0.0
-        _derivatives(kernel, m + 1, room, directions, work, found)
+        derivatives[:] = 0.0
+        _derivatives(kernel, m + 1, room, directions, work, derivatives)
         if noisy:
             for a in range(n_directions):
                 for i in range(m):
-                    found[a, by_noise] += directions[0, i] * directions[a, i] * factor * noise[there[i]]
-            found[0, by_noise] += factor * noise[row]
+                    derivatives[a, by_noise] += directions[0, i] * directions[a, i] * factor * noise[there[i]]
+            derivatives[0, by_noise] += factor * noise[row]
         of_pull = 1.0 if t > 1 else pulls[0]
-        by_variance, of_mean, of_score = found[0], found[1], found[n_directions - 1]
+        by_variance, of_mean, of_score = derivatives[0], derivatives[1], derivatives[n_directions - 1]
         for a in range(len(score)):
             score[a] += share * (of_pull * of_score[a] + 0.5 * excess / variance * by_variance[a])
             weight = share / (1.0 + 3.0 * inverse_degrees)  # Lange, Little and Taylor (1989)
@@ -558,10 +558,10 @@ def _conditionals(
 
 
 @kept(matrix, indices, real[:, ::1], types.intp[:, ::1])
-def _nearest_before(columns, positions, squares, found):
-    n_columns, k = len(columns), found.shape[1]
+def _nearest_before(columns, positions, squares, neighbors):
+    n_columns, k = len(columns), neighbors.shape[1]
     squares[:] = np.inf
-    found[:] = -1
+    neighbors[:] = -1
     farthest, of_tile = np.zeros(len(positions), dtype=np.intp), np.empty(PAIRS)
     for start in range(0, positions.max(), PAIRS):
         for number in range(len(positions)):
@@ -569,13 +569,13 @@ def _nearest_before(columns, positions, squares, found):
             r2 = of_tile[: max(0, min(PAIRS, position - start))]
             r2[:] = 0.0
             for column in range(n_columns):
-                x, own = columns[column, start : start + len(r2)], columns[column, position]
+                x, center = columns[column, start : start + len(r2)], columns[column, position]
                 for j in range(len(r2)):
-                    r2[j] += (x[j] - own) * (x[j] - own)
+                    r2[j] += (x[j] - center) * (x[j] - center)
             most = best[place]
             for j in range(len(r2)):
                 if r2[j] < most:
-                    best[place], found[number, place] = r2[j], start + j
+                    best[place], neighbors[number, place] = r2[j], start + j
                     place, most = 0, best[0]
                     for other in range(1, k):
                         if best[other] > most:
@@ -598,9 +598,9 @@ def nearest_before(columns: Floats, positions: Indices, n_neighbors: int) -> Ind
     ndarray of int of shape (m, n_neighbors)
         In no order, and −1 for those that there are not.
     """
-    found = np.empty((len(positions), n_neighbors), dtype=np.intp)
-    _nearest_before(columns, positions, np.empty(found.shape), found)
-    return found
+    neighbors = np.empty((len(positions), n_neighbors), dtype=np.intp)
+    _nearest_before(columns, positions, np.empty(neighbors.shape), neighbors)
+    return neighbors
 
 
 class Circle(NamedTuple):
@@ -716,7 +716,7 @@ class RowSystems:
         parts = (kernel if theta is None else kernel.with_theta(theta)).radial_parts()
         if parts is None:
             return None
-        free = np.array([not one.fixed for one in kernel.parameters for _ in range(one.value.size)])
+        free = np.array([not parameter.fixed for parameter in kernel.parameters for _ in range(parameter.value.size)])
         ties = np.arange(np.count_nonzero(free)) if ties is None else ties
         n_free, d, n_parts = int(ties.max(initial=-1)) + 1, X.shape[1], len(parts)
         place, slots, start = np.full(len(free), n_free + 1), [], 0
@@ -737,8 +737,8 @@ class RowSystems:
                 places[number, seen], lengthscales[number, seen] = of_lengthscale, lengthscale
             else:
                 given = np.broadcast_arrays(seen, period, lengthscale**-2.0, of_lengthscale, of_period)
-                for column, one, ratio, *at_places in zip(*(each.tolist() for each in given), strict=True):
-                    circles += _circles(number, column, one, ratio, at_places[0], at_places[1], n_free)
+                for column, each_period, ratio, *at_places in zip(*(each.tolist() for each in given), strict=True):
+                    circles += _circles(number, column, each_period, ratio, at_places[0], at_places[1], n_free)
             start = by_variance + (2 if rational else 1)
         least = np.minimum(lengthscales.min(axis=0), np.finfo(np.float64).max)
         ratios, groups = np.square(least / lengthscales), dict[tuple[object, ...], list[int]]()
@@ -801,9 +801,9 @@ class RowSystems:
         n, each = ordered.shape[:2]
         means, reductions, surprises = np.empty((n, t, each)), np.empty((n, each)), np.empty((n, t))
         solved = np.empty(n, dtype=bool)
-        found = means, reductions, surprises, solved
+        results = means, reductions, surprises, solved
         like = np.empty(0, np.float32 if single else np.float64)
-        PREDICTIONS[single](like, LAPACK, self.kernel, self.scale, *self.rows, sets, ordered, variance, *found)
+        PREDICTIONS[single](like, LAPACK, self.kernel, self.scale, *self.rows, sets, ordered, variance, *results)
         of_tests = np.swapaxes(means, 1, 2).reshape(-1, t)
         return of_tests, reductions.ravel(), np.repeat(surprises, each, axis=0), np.repeat(solved, each)
 
@@ -825,9 +825,9 @@ class RowSystems:
         reductions : ndarray of shape (n,)
             By how much the rows reduce the variance; not a number where float64 does not allow a factorisation.
         """
-        found, less = (np.empty(near.shape), np.empty(len(near))), np.empty((0, 0, 0)) if less is None else less
-        _weights(LAPACK, self.kernel, self.scale, *self.rows, near, self.points.of(tests), less, *found)
-        return found
+        results, less = (np.empty(near.shape), np.empty(len(near))), np.empty((0, 0, 0)) if less is None else less
+        _weights(LAPACK, self.kernel, self.scale, *self.rows, near, self.points.of(tests), less, *results)
+        return results
 
     def rows_at(self, own: Indices) -> tuple[Floats, Floats]:
         """Return the rows at some places, as the caller has their columns, and their prior variances with noise."""
@@ -873,11 +873,11 @@ class RowSystems:
         information : ndarray of shape (n_free + 1, n_free + 1)
         """
         n, t, size = len(near), self.rows[1].shape[1], self.n_free + 2
-        found = np.empty(n), np.empty((n, t)), np.zeros(size), np.zeros((size, size))
+        results = np.empty(n), np.empty((n, t)), np.zeros(size), np.zeros((size, size))
         _conditionals(
-            LAPACK, self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, inverse_degrees, *found
+            LAPACK, self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, inverse_degrees, *results
         )
-        return found[0], found[1], found[2][:-1], found[3][:-1, :-1]
+        return results[0], results[1], results[2][:-1], results[3][:-1, :-1]
 
 
 class PairPullback(Pullback):
@@ -904,6 +904,6 @@ class PairPullback(Pullback):
         self.covariance = torch.from_numpy(covariance).T
 
     def of_matrix(self, weights: Tensor) -> Tensor:  # noqa: D102
-        found, of_pairs = np.zeros((1, self._systems.n_free + 2)), np.ascontiguousarray(weights.numpy())
-        _pair_derivatives(LAPACK, self._systems.kernel, self._points, *self._kept, of_pairs, found)
-        return torch.from_numpy(found[0, : self._systems.n_free])
+        derivatives, of_pairs = np.zeros((1, self._systems.n_free + 2)), np.ascontiguousarray(weights.numpy())
+        _pair_derivatives(LAPACK, self._systems.kernel, self._points, *self._kept, of_pairs, derivatives)
+        return torch.from_numpy(derivatives[0, : self._systems.n_free])

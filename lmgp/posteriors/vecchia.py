@@ -107,8 +107,8 @@ class VecchiaLikelihood:
         several, shape = rows.n_targets > 1, (self.n_positions, rows.n_targets)
         self._signs = rng.choice((-1.0, 1.0), shape) if several else np.ones(shape)
         # Of each row, over the common factor if there is one.
-        own, weights, self._counts = self._rows.noise_variances, self._rows.weights, self._rows.counts
-        noises = np.ones(n) if own is None else own
+        noise_variances, weights, self._counts = self._rows.noise_variances, self._rows.weights, self._rows.counts
+        noises = np.ones(n) if noise_variances is None else noise_variances
         self._noises: Floats = noises if weights is None else noises / weights
 
     def standard_error(self, terms: Floats) -> float:
@@ -170,16 +170,16 @@ class VecchiaLikelihood:
         # The share of the tree's rows that come before: of the nearest ones, it is as large but for chance.
         shares = np.maximum(positions, 1) / len(scaled)
         group = np.floor(8.0 * shares) if len(positions) >= MANY else np.zeros(len(positions))
-        for one in np.unique(group):
-            (members,) = np.nonzero(group == one)
+        for number in np.unique(group):
+            (members,) = np.nonzero(group == number)
             share = shares[members].min()
             wanted = self.n_neighbors + DEVIATIONS * math.sqrt(self.n_neighbors * (1.0 - share))
             k = min(math.ceil(wanted / share) + 1, len(scaled))  # the position itself is one
             workers = torch.get_num_threads() if len(members) >= MANY else 1
-            _, found = tree.query(scaled[positions[members]], k=np.arange(1, k + 1), workers=workers)
-            later = found >= positions[members, None]
+            _, places = tree.query(scaled[positions[members]], k=np.arange(1, k + 1), workers=workers)
+            later = places >= positions[members, None]
             order = np.argsort(later, axis=1, kind="stable")[:, : self.n_neighbors]
-            earlier = np.where(later, -1, found)
+            earlier = np.where(later, -1, places)
             nearest[members, : order.shape[1]] = np.take_along_axis(earlier, order, axis=1)
         return nearest
 
@@ -252,7 +252,7 @@ class VecchiaLikelihood:
         squared, inverse_degrees = residual.square() / variance[:, None], 1.0 / self.student.degrees
         pulls = (1.0 + inverse_degrees) / (1.0 + inverse_degrees * squared)
         pull = pulls * residual / variance[:, None]
-        of_signs, of_pull = ((v * one[:, None]).sum(dim=-1) for one in (torch.from_numpy(self._signs[part]), pull))
+        of_signs, of_pull = ((v * terms[:, None]).sum(dim=-1) for terms in (torch.from_numpy(self._signs[part]), pull))
         sums = torch.nn.functional.one_hot(torch.from_numpy(np.append(ties, ties.max(initial=-1) + 1))).double()
         V = torch.stack((u, of_signs, of_pull))
         by_noise = torch.zeros(*V.shape[:-1], 1, dtype=torch.float64)
@@ -370,8 +370,8 @@ def log_density(rows: Rows, kernel: Kernel, noise_variance: float, metric: Kerne
     Of each row given the nearest 64 rows before it in a random order, in the metric of a kernel; of more than 20,000
     rows, it is an unbiased estimate from 20,000 of them.
     """
-    own = rows.noise_variances
-    if own is not None and np.allclose(own, noise_variance, rtol=SAME, atol=0.0):
+    noise_variances = rows.noise_variances
+    if noise_variances is not None and np.allclose(noise_variances, noise_variance, rtol=SAME, atol=0.0):
         rows = replace(rows, noise_variances=None)  # which is that of all
     likelihood = _likelihood(rows, metric, POSITIONS, NEIGHBORS)
     return likelihood.log_density(kernel, np.append(kernel.theta, math.log(noise_variance)))

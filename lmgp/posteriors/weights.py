@@ -135,11 +135,11 @@ class WeightPosterior(Posterior):
         return columns, None if missing is None else missing.numpy()
 
     def missing(self, X: Floats) -> Floats:  # noqa: D102
-        found = np.zeros(len(X))
+        variances = np.zeros(len(X))
         for part in chunks(len(X), self.features.n_features_out_) if self.noise.predicts_missing else ():
             missing = self.evaluate(X[part])[1]
-            found[part] = 0.0 if missing is None else missing
-        return found
+            variances[part] = 0.0 if missing is None else missing
+        return variances
 
     def whiten(self, columns: Tensor) -> Tensor:
         """Return v = L⁻¹φ of each row, as columns of shape (D, m), for features of shape (m, D)."""
@@ -183,36 +183,36 @@ class WeightPosterior(Posterior):
         check_memory(8.0 * (4.0 * m**2 + 3.0 * m * n_features), f"The covariance of {m:,} rows", ADVICE)
         columns, missing = self.evaluate(X)
         whitened = self.whiten(columns)
-        found = (whitened.T @ whitened).numpy()
+        covariance = (whitened.T @ whitened).numpy()
         if missing is not None and self.noise.predicts_missing:
-            found += self._left_out(X, columns, missing)
-        return with_variance(found, found.diagonal().copy())
+            covariance += self._left_out(X, columns, missing)
+        return with_variance(covariance, covariance.diagonal().copy())
 
     def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw errors by drawing weights, shape (m, n_samples); what a map leaves out, within blocks of near rows."""
         features, kernel = self.features, self.kernel
         white = torch.from_numpy(rng.standard_normal((len(self.factor), n_samples)))
-        weights, found = solve_upper(self.factor.T, white), np.empty((len(X), n_samples))
+        weights, draws = solve_upper(self.factor.T, white), np.empty((len(X), n_samples))
         near = kernel.in_lengthscales(X) if kernel.can("metric") else X
         parts = blocks_of(near, BLOCK) if features.leaves_covariance else chunks(len(X), features.n_features_out_)
         for part in parts:
             columns, missing = self.evaluate(X[part])
-            found[part] = (columns @ weights).numpy()
+            draws[part] = (columns @ weights).numpy()
             if missing is not None and self.noise.predicts_missing:
                 beside = rng.standard_normal((len(columns), n_samples))
                 if features.leaves_covariance:
-                    found[part] += root_of(self._left_out(X[part], columns, missing)) @ beside
+                    draws[part] += root_of(self._left_out(X[part], columns, missing)) @ beside
                 else:
-                    found[part] += np.sqrt(missing)[:, None] * beside
-        return found
+                    draws[part] += np.sqrt(missing)[:, None] * beside
+        return draws
 
     def _left_out(self, X: Floats, columns: Tensor, missing: Floats) -> Floats:
         """Return the prior covariance that the map leaves out."""
         if not self.features.leaves_covariance:
             return np.diag(missing)
-        found: Floats = self.kernel.evaluate(as_tensor(X), as_tensor(X)).numpy() - (columns @ columns.T).numpy()
-        np.fill_diagonal(found, missing)
-        return found
+        remainder: Floats = self.kernel.evaluate(as_tensor(X), as_tensor(X)).numpy() - (columns @ columns.T).numpy()
+        np.fill_diagonal(remainder, missing)
+        return remainder
 
     def without_each(self, rows: Rows) -> tuple[Floats, Floats]:  # noqa: D102
         means, variances = np.empty(rows.Y.shape), np.empty(len(rows))
@@ -311,10 +311,10 @@ def fitted_global_map(
     MemoryLimitError
         If the matrices of its columns take more; the map has not been made then.
     """
-    made = make_feature_map(features, kernel, rng)
-    check_model(made, len(rows), rows.X.shape[1], max_memory_gib)
-    centre = made.centre_of(rows.X, rows.weights)
-    return made.fit_around(rows.X, centre[None, :]), centre
+    feature_map = make_feature_map(features, kernel, rng)
+    check_model(feature_map, len(rows), rows.X.shape[1], max_memory_gib)
+    centre = feature_map.centre_of(rows.X, rows.weights)
+    return feature_map.fit_around(rows.X, centre[None, :]), centre
 
 
 def bytes_of_model(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int]:

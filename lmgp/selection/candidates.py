@@ -230,22 +230,22 @@ def candidates(problem: Problem, cover: Callable[[float], Floats]) -> list[Candi
     known = (METHODS[name] for name in dict.fromkeys(problem.methods) if name in METHODS)
     maps = [method for method in known if method.mapped and _map(method).serves(problem.kernel)]
     everywhere, around = ([method for method in maps if method.localized == local] for local in (False, True))
-    found = list(_of_maps(everywhere, problem))
+    listed = list(_of_maps(everywhere, problem))
     for threshold in THRESHOLDS if around else ():
         centroids = cover(threshold)
         if len(centroids) >= max_centroids(problem.n_rows, problem.n_inputs):
             break  # smaller thresholds take more
         if len(centroids) > 1 or not everywhere:  # around one centroid, a model is a global one
-            found += _of_maps(around, problem, (threshold, centroids))
-    found += [*_of_residuals(problem), *_of_rows(problem)]
-    if not found:
+            listed += _of_maps(around, problem, (threshold, centroids))
+    listed += [*_of_residuals(problem), *_of_rows(problem)]
+    if not listed:
         raise InputError(
             f"None of methods={list(problem.methods)} can serve {problem.kernel!r} for {problem.n_rows:,} rows of "
             f"{problem.n_inputs} columns, with max_features={problem.max_features} and "
             f"max_memory_gib={problem.max_memory_gib:g}. Allow more of these."
         )
-    limit = max(problem.affordable, min(one.trial.seconds for one in found))
-    return [one for one in found if one.trial.seconds <= limit]
+    limit = max(problem.affordable, min(candidate.trial.seconds for candidate in listed))
+    return [candidate for candidate in listed if candidate.trial.seconds <= limit]
 
 
 def _map(method: Method, size: int = SMALLEST_SIZE) -> KernelMap:

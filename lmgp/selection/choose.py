@@ -109,13 +109,13 @@ def _by_trials(problem: Problem, seed: int) -> tuple[Candidate, Selection]:
     before: tuple[RecipeTrial, ...] = ()
     if number > FEW:  # where few rows predict better, what is nearer to the exact process predicts worse
         # Residuals of near rows take by far the longest to predict.
-        listed = [one for one in candidates(problem, covers) if one.trial.method != RESIDUAL]
+        listed = [candidate for candidate in candidates(problem, covers) if candidate.trial.method != RESIDUAL]
         candidate, selection = select(problem, probes, listed, build)
         if candidate.recipe != preferred.recipe:
             gain = gain_over_nearest(problem, candidate.recipe, number, drawing_of(seed))
             if gain > -problem.tolerance:
                 return candidate, selection
-        before = tuple(one._replace(chosen=False) for one in selection if one.n_neighbors != number)
+        before = tuple(trial._replace(chosen=False) for trial in selection if trial.n_neighbors != number)
     candidate, selection = select(problem, probes, [preferred], build)
     return candidate, replace(selection, trials=(*before, *selection), by_rows_left_out=True)
 
@@ -180,7 +180,7 @@ def select(
     """
     trials: dict[Candidate, RecipeTrial] = {}
     spent, tolerance = 0.0, problem.tolerance
-    for candidate in sorted(candidates, key=lambda one: one.trial.seconds):
+    for candidate in sorted(candidates, key=lambda candidate: candidate.trial.seconds):
         seconds = candidate.seconds(len(probes.rest), len(probes.X))
         if candidate.trial.method == EXACT:
             trials[candidate] = candidate.trial
@@ -192,8 +192,8 @@ def select(
             break
     else:
         nearest = min(trials.values(), key=lambda trial: trial.kl)
-        chosen = next(one for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread)
-    table = tuple(trial._replace(chosen=one is chosen) for one, trial in trials.items())
+        chosen = next(candidate for candidate, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread)
+    table = tuple(trial._replace(chosen=candidate is chosen) for candidate, trial in trials.items())
     return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
 
 
@@ -205,8 +205,8 @@ def tried(
     try:
         with silent():  # what is to be warned about, the model that is chosen says
             means, variance = build(candidate).distribution(probes.X)
-        found = kl_divergence(means[:, 0], variance + noise, probes.mean, probes.variance + noise)
-        kl, spread = probes.mean_and_error(found)
+        divergences = kl_divergence(means[:, 0], variance + noise, probes.mean, probes.variance + noise)
+        kl, spread = probes.mean_and_error(divergences)
     except NumericalError:  # its noise is too small for float64: others may do
         kl, spread = math.inf, 0.0
     seconds = perf_counter() - start
@@ -231,7 +231,7 @@ def number_of_rows(problem: Problem, most: int = NEIGHBOURS) -> int:
     few, many = (min(number, most) for number in (FEW, N_NEIGHBORS))
     nearest = NearestPosterior(problem.kernel, rows, noise, many, share=False, precision="float32")
     by_few, by_many = (validation.densities_by(nearest.with_neighbors(k), densities) for k in (few, many))
-    gain, error = mean_and_error([one - other for one, other in zip(by_few, by_many, strict=True)])
+    gain, error = mean_and_error([few - other for few, other in zip(by_few, by_many, strict=True)])
     return few if gain > ERRORS * error else min(NEIGHBOURS, most)
 
 
@@ -252,7 +252,7 @@ def gain_over_nearest(problem: Problem, recipe: Recipe, number: int, rng: np.ran
 
     posterior = recipe.posterior(problem.kernel, problem.noise_variance, rows, rng)
     nearest = NearestPosterior(problem.kernel, rows, noise, number, share=False, precision="float32")
-    (here, _), (there, _) = (validation.densities_by(one, densities) for one in (posterior, nearest))
+    (here, _), (there, _) = (validation.densities_by(process, densities) for process in (posterior, nearest))
     return float(np.mean(here - there))
 
 

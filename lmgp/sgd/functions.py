@@ -266,8 +266,8 @@ def kernel_rows(kernel: Callable[..., Any], X: Floats, Z: Floats) -> RowMaker:
     section: Any = kernel.sections(Z) if isinstance(kernel, Kernel) else lambda rows: kernel(rows, Z)
 
     def make(part: slice) -> Any:
-        made = section(X[part])
-        return _rows(made.toarray() if issparse(made) else made, kernel, len(X[part]), len(Z))
+        values = section(X[part])
+        return _rows(values.toarray() if issparse(values) else values, kernel, len(X[part]), len(Z))
 
     return make
 
@@ -304,16 +304,16 @@ def _entries(rows: Any, i: int) -> Entries:
     return rows.indices[part], rows.data[part]
 
 
-def _rows(made: Any, source: object, n: int, width: int | None = None) -> Any:
+def _rows(values: Any, source: object, n: int, width: int | None = None) -> Any:
     """Check the shape of what a transformer or a kernel made."""
-    if issparse(made):
-        made = made.tocsr()
-        made.sum_duplicates()
+    if issparse(values):
+        values = values.tocsr()
+        values.sum_duplicates()
     else:
-        made = np.asarray(made)
-    if made.ndim != 2 or made.shape != (n, width or made.shape[1]) or made.dtype.kind not in "fiub":
+        values = np.asarray(values)
+    if values.ndim != 2 or values.shape != (n, width or values.shape[1]) or values.dtype.kind not in "fiub":
         raise InputError(
-            f"{source!r} made an array of shape {made.shape} of {made.dtype} for {n} rows; expected numbers, shape "
+            f"{source!r} made an array of shape {values.shape} of {values.dtype} for {n} rows; expected numbers, shape "
             f"({n}, {width or 'n_features'})."
         )
-    return made.astype(np.float64, copy=False)
+    return values.astype(np.float64, copy=False)

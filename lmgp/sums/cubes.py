@@ -290,8 +290,8 @@ class Cubes:
             moments = sums[0][1]  # as they are: a few rows more copy nothing
         else:
             total = torch.zeros((len(every), len(weights), nodes.size), dtype=torch.float64)
-            for cubes, own, sign in sums:
-                total.index_add_(0, torch.from_numpy(np.searchsorted(every, cubes)), as_tensor(own), alpha=sign)
+            for cubes, values, sign in sums:
+                total.index_add_(0, torch.from_numpy(np.searchsorted(every, cubes)), as_tensor(values), alpha=sign)
             moments = total.numpy()
         now = due[numbers]
         if now.any():
@@ -391,9 +391,9 @@ class CentreSums:
         """
         keys, mine, theirs = _union(self.keys, other.keys, sign)
 
-        def total(own: Floats, others: Floats) -> Floats:
-            values = torch.zeros((len(keys), *own.shape[1:]), dtype=torch.float64)
-            values[mine] = as_tensor(own)
+        def total(sums_here: Floats, others: Floats) -> Floats:
+            values = torch.zeros((len(keys), *sums_here.shape[1:]), dtype=torch.float64)
+            values[mine] = as_tensor(sums_here)
             return values.index_add_(0, torch.from_numpy(theirs), as_tensor(others), alpha=sign).numpy()
 
         names = ("gram", "cross", "targets", "totals", "held")
@@ -572,7 +572,7 @@ class CubeSums(Sums):
             self.max_memory_gib,
         )
         first, second = np.triu_indices(rows.n_targets)
-        gram, cross = (np.zeros((len(keys), *own.shape)) for own in (sums.gram, sums.cross))
+        gram, cross = (np.zeros((len(keys), *of_sum.shape)) for of_sum in (sums.gram, sums.cross))
         targets, totals = np.zeros((len(keys), len(first) + 1)), np.zeros((len(keys), rows.n_targets))
         tree = KDTree(self.kernel.in_lengthscales(rows.X))
 
@@ -582,10 +582,10 @@ class CubeSums(Sums):
                 return
             parts = (members.take(part) for part in chunks(len(members), self.features.row_size))
             differences = (replace(part, X=part.X - centres[i]) for part in parts)
-            found = self.features.summed(differences, none.source, rows.n_targets)
-            of_map: Any = found.sums
-            gram[i], cross[i], totals[i] = of_map.gram, of_map.cross, found.targets.totals
-            targets[i] = *found.targets.products[first, second], found.targets.log_precision
+            blurred = self.features.summed(differences, none.source, rows.n_targets)
+            of_map: Any = blurred.sums
+            gram[i], cross[i], totals[i] = of_map.gram, of_map.cross, blurred.targets.totals
+            targets[i] = *blurred.targets.products[first, second], blurred.targets.log_precision
 
         parallel_map(sum_around, range(len(keys)))
         held = np.zeros(len(keys))
@@ -641,8 +641,8 @@ class SumsAround(LocalPosterior):
         self._numbers = np.full(len(keys), -1)
         if sums.around is not None:
             _, mine, theirs = union(keys, sums.around.keys)
-            found = np.isin(mine, theirs)
-            self._numbers[found] = np.searchsorted(theirs, mine[found])
+            known = np.isin(mine, theirs)
+            self._numbers[known] = np.searchsorted(theirs, mine[known])
         if sums.cubes is not None:
             self._place(sums.cubes)
 
@@ -737,10 +737,10 @@ class NodeTable:
         # In lengthscales, shape (cubes along a column, nodes of a cube along it, d).
         places = side * (along[..., None] - place)
         columns = as_tensor(places.reshape(-1, d))
-        (self._left, self._right), own = of.features.moments_.of_rows(columns)
+        (self._left, self._right), of_rows = of.features.moments_.of_rows(columns)
         halves = [torch.exp(0.5 * columns[:, j].square()) for j in range(d)]
         halves += [torch.ones_like(halves[0])] * (2 - d)
-        self._own_left, self._own_right = own[0] * halves[0], own[1] * halves[1]
+        self._own_left, self._own_right = of_rows[0] * halves[0], of_rows[1] * halves[1]
         self._relative = self._precisions(of, places) if of.noise.counts_missing else None
 
     def _precisions(self, of: CubeSums, places: Floats) -> Floats:

@@ -51,15 +51,15 @@ AS_DAYS = "(pd.to_datetime({}, utc=True) - pd.Timestamp('2020-01-01', tz='UTC'))
 SHOWN = 5
 
 
-def dask_kind(one: Any) -> str | None:
+def dask_kind(table: Any) -> str | None:
     """Say what kind of dask collection this is: "array", "frame", "series", "other", or None; dask is not imported."""
-    cls = type(one)
+    cls = type(table)
     if not hasattr(cls, "__dask_graph__") or all(of.__module__.partition(".")[0] != "dask" for of in cls.__mro__):
         return None
     if hasattr(cls, "map_blocks"):
         return "array"
     if hasattr(cls, "map_partitions") and hasattr(cls, "divisions"):
-        return "frame" if one.ndim == 2 else "series"
+        return "frame" if table.ndim == 2 else "series"
     return "other"
 
 
@@ -176,8 +176,8 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
     ------
     InputError
     """
-    one = "numbers, one a row" if name == "y" else "a table of numbers, one row for each observation"
-    expected = f"{name} must be {one}: an array, {'a series' if name == 'y' else 'a data frame'} or a list"
+    what = "numbers, one a row" if name == "y" else "a table of numbers, one row for each observation"
+    expected = f"{name} must be {what}: an array, {'a series' if name == 'y' else 'a data frame'} or a list"
     if dask_kind(table) is not None:
         raise InputError(
             f"{expected}; got a dask {type(table).__name__}. Dask collections are taken by fit, partial_fit, forget "
@@ -297,7 +297,7 @@ def _converted(column: Any, table: Any, name: str, j: int) -> NDArray[np.float64
     values = np.asarray(column)
     try:  # at once, but for what alone reads as no number, and for text such as 12_3
         converted = values.astype(np.float64)
-        if values.dtype.kind in NUMBERS or not any(isinstance(one, str) and "_" in one for one in values):
+        if values.dtype.kind in NUMBERS or not any(isinstance(value, str) and "_" in value for value in values):
             return converted
     except (TypeError, ValueError, OverflowError):
         pass

@@ -75,8 +75,8 @@ class Facts:
 
     def _repr_html_(self) -> str:
         told = "".join(
-            f"<dt>{escape(name)}</dt><dd>{one._html() if isinstance(one, Table) else escape(one)}</dd>"
-            for name, one in self.facts.items()
+            f"<dt>{escape(name)}</dt><dd>{fact._html() if isinstance(fact, Table) else escape(fact)}</dd>"
+            for name, fact in self.facts.items()
         )
         return f'<div class="lmgp">{STYLE}<dl>{told}</dl></div>'
 
@@ -92,21 +92,21 @@ class Described:
         """Return the description; None where there is none."""
 
     def __str__(self) -> str:
-        found = self._description()
-        return repr(self) if found is None else str(found)
+        table = self._description()
+        return repr(self) if table is None else str(table)
 
     def _repr_html_inner(self) -> str:
-        found = self._description()
+        table = self._description()
         parameters: str = super()._repr_html_inner()  # type: ignore[misc]
-        return parameters if found is None else found._repr_html_() + parameters
+        return parameters if table is None else table._repr_html_() + parameters
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
-        found = self._description()
-        if found is None:
+        table = self._description()
+        if table is None:
             return bundle
-        shown = {"text/html": found._repr_html_() + bundle["text/html"]} if "text/html" in bundle else {}
-        return bundle | {"text/plain": str(found)} | shown
+        shown = {"text/html": table._repr_html_() + bundle["text/html"]} if "text/html" in bundle else {}
+        return bundle | {"text/plain": str(table)} | shown
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> tuple[()]:
         """Keep scikit-learn from listing all attributes of a fitted model, some of which take long to compute."""

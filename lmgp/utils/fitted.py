@@ -142,15 +142,15 @@ def _plain(value: Any) -> Any:
         except (TypeError, ValueError):
             return tuple(map(_plain, value))
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):
         value = value.astype(np.float64) if value.dtype.kind in "iuf" else value
         return value.item() if value.size == 1 else np.ascontiguousarray(value)
     if isinstance(value, BaseEstimator):
-        learned = {name: one for name, one in vars(value).items() if name.endswith("_")}  # of other libraries
+        learned = {name: item for name, item in vars(value).items() if name.endswith("_")}  # of other libraries
         parameters, fitted = value.get_params(deep=False), vars(value).get("_fitted", learned)
         return type(value).__qualname__, _plain(parameters), _plain(fitted)
     if is_dataclass(value) and not isinstance(value, type):
-        compared = {one.name: getattr(value, one.name) for one in fields(value) if one.compare}
+        compared = {field.name: getattr(value, field.name) for field in fields(value) if field.compare}
         return type(value).__qualname__, _plain(compared)
     return value
