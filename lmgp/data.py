@@ -425,10 +425,10 @@ class Source:
             ("map", self.features == other.features, self.features, other.features),
             ("centre", np.array_equal(mine, theirs), self.centre, other.centre),
         )
-        for what, same, own, others in pairs:
+        for what, same, ours, others in pairs:
             if not same:
                 raise InputError(
-                    f"Statistics of another {what} cannot be merged: these have {own}, the others {others}. Sum both "
+                    f"Statistics of another {what} cannot be merged: these have {ours}, the others {others}. Sum both "
                     "with the same fitted map, centre and noise."
                 )
 

@@ -97,7 +97,7 @@ class ColumnTrials:
     def log_likelihoods(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[float]:
         """Return the likelihood of each candidate in nats; minus infinity where nothing can be learned."""
         learned = self.learned(candidates, n_rows, index)
-        return [-math.inf if one is None else one.log_marginal_likelihood for one in learned]
+        return [-math.inf if trial is None else trial.log_marginal_likelihood for trial in learned]
 
     def _learned(self, columns: Columns, n_rows: int, index: Sequence[int]) -> Learned | None:
         drawn = self.order[sampling().permutation(len(self.rows))[:n_rows]]
@@ -203,7 +203,7 @@ def with_likely_periods(columns: Columns, trials: ColumnTrials) -> Columns:
 
 def with_likely_angle(columns: Columns, trials: ColumnTrials) -> Columns:
     """Return columns whose turned axes are along and across the direction in which the target changes least."""
-    place = next(number for number, one in enumerate(columns.kinds) if isinstance(one, OnTurnedAxes))
+    place = next(number for number, kind in enumerate(columns.kinds) if isinstance(kind, OnTurnedAxes))
 
     def at(angle: float) -> Columns:
         return columns.with_kind(place, OnTurnedAxes(angle % 180.0))

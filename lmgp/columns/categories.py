@@ -62,7 +62,7 @@ class Categories(Column):
         # Another table may write a number in another way, 1.0 for 1, and have spaces around a text.
         for spelled in (_number, str.strip, str):
             known = {spelled(level): float(place) for place, level in enumerate(self.levels)} | {None: -1.0}
-            places |= {text: known[one] for text in places if (one := spelled(text)) in known}
+            places |= {text: known[level] for text in places if (level := spelled(text)) in known}
         return texts.map(places).to_numpy(dtype=np.float64)
 
     def places(self, values: Floats) -> Indices:

@@ -175,9 +175,9 @@ class _Basis:
             cross = self.columns.T @ (counts * targets)
             variance = self._likeliest(cross, noise)
             shrunk = variance / (noise + variance * self.eigenvalues)
-            coefficients, own = shrunk * cross, counts * (squares @ shrunk)
+            coefficients, leverages = shrunk * cross, counts * (squares @ shrunk)
             mean = self.columns @ coefficients
-            log_scales = 0.5 * (level + (mean - own * targets) / (1.0 - own))
+            log_scales = 0.5 * (level + (mean - leverages * targets) / (1.0 - leverages))
             student = Student.fitted(errors * np.exp(-log_scales), counts)
             g = level + mean
             at_mode = Student(student.degrees).log_density(errors * np.exp(-0.5 * g)) - 0.5 * g

@@ -89,7 +89,7 @@ class TargetDistributions:
     def _each(self, method: str, *values: ArrayLike) -> Floats:
         """Return what a method gives of each target, side by side."""
         t = len(self.of_targets)
-        columns = [np.moveaxis(np.asarray(one) * np.ones(t), -1, 0) for one in values]
+        columns = [np.moveaxis(np.asarray(value) * np.ones(t), -1, 0) for value in values]
         return np.stack(
             [getattr(one, method)(*(column[j] for column in columns)) for j, one in enumerate(self.of_targets)], axis=-1
         )

@@ -322,9 +322,9 @@ class GPRegressor(AdditiveGaussianProcess):
         read, targets = super()._read_pair, list[Floats]()
 
         def inputs(table: Any) -> Floats:
-            found, target = read(table, y, reset)
+            inputs, target = read(table, y, reset)
             targets.append(target)
-            return found
+            return inputs
 
         # Of numbers alone, how many they are is known when they were read.
         values = inputs(X) if self._columns_read is None else self._table.checked(X, inputs, self.missing)
@@ -446,7 +446,7 @@ class GPRegressor(AdditiveGaussianProcess):
         values |= {"trend": fit.trend.index.tolist() if fit.trend.estimated else "constant", "noise": self.noise}
         if fit.selection is not None:
             values["random_state"] = fit.selection.seed
-        model = cls(**{name: clone(one, safe=False) for name, one in values.items()})
+        model = cls(**{name: clone(value, safe=False) for name, value in values.items()})
         model._fitted = fit if self._table.is_plain else replace(fit, importance=None)  # which is of the columns of X
         model.n_features_in_ = len(fit.column_scales)
         return model

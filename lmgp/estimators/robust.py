@@ -203,8 +203,8 @@ def _precisions(
     """Return the mean λ of rows that are predicted without themselves, with the noise variances `scales`."""
     errors = rows.Y[:, 0] - means[:, 0]
     for _ in range(STEPS):
-        own = noise.of_weighted_rows(_weighted(rows, precisions))
-        share = own / (variances + own)  # of the error that remains where the row itself has a part
+        noises = noise.of_weighted_rows(_weighted(rows, precisions))
+        share = noises / (variances + noises)  # of the error that remains where the row itself has a part
         squares = np.square(share * errors) + variances * share
         precisions = (degrees + 1.0) / (degrees + squares / scales)
     return precisions

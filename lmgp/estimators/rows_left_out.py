@@ -53,7 +53,7 @@ def observation_noises(parts: Sequence[Predicted], wanted: NoiseName) -> tuple[O
     # Of rows that could not be weighted, and of a normal model that is calibrated.
     wanted = "auto" if wanted in ("robust", "normal") else wanted
     targets = (LeftOut.of(parts, j) for j in range(parts[0][1].shape[1]))
-    return tuple(ObservationNoise.fitted(wanted, one)[0] for one in targets)
+    return tuple(ObservationNoise.fitted(wanted, target)[0] for target in targets)
 
 
 def left_out(fit: Any) -> list[Predicted]:
@@ -64,7 +64,7 @@ def left_out(fit: Any) -> list[Predicted]:
     order, rng = steady_order(fit.posterior.rows), sampling()
     rows = fit.posterior.rows.take(order)
     parts = [(*fit.without_each(order[np.sort(rng.permutation(len(rows))[:MOST_ROWS])]), True)]
-    if len(rows) > FEWEST_IN_REGIONS and all(one.kernel.can("metric") for one in fit.kernels):
+    if len(rows) > FEWEST_IN_REGIONS and all(weighted.kernel.can("metric") for weighted in fit.kernels):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
         number = getattr(fit.posterior.process, "n_neighbors", NEIGHBORS)
         nearest = cache(lambda kernel, noise: nearest_of(fit.posterior, kernel, Noise(noise), number))

@@ -159,8 +159,8 @@ class AdditiveGaussianProcess(GaussianProcess):
         """Check rows, with y as it is; the first ones of a stream say how many columns there are, and their names."""
         known = "n_features_in_" in vars(self)
         inputs, target = self._read_pair(chunk.X, chunk.y, False) if known else validated_pair(self, chunk.X, chunk.y)
-        for (j, *_), one, _ in self._table.parts:
-            if isinstance(one, Categories) and np.any(new := one.places(inputs[:, j]) < 0):
+        for (j, *_), kind, _ in self._table.parts:
+            if isinstance(kind, Categories) and np.any(new := kind.places(inputs[:, j]) < 0):
                 raise InputError(
                     f"{self._table.names[j]!r} has a category, or lacks one, in row {np.argmax(new)} as no row of fit: "
                     "beside such rows, all unknown categories would be the same one. Fit again to all rows."
@@ -352,14 +352,14 @@ class AdditiveGaussianProcess(GaussianProcess):
             raise InputError(f"A {name} merges with another one; got {type(other).__name__}.")
         check_is_fitted(other)
         mine, theirs = self._fitted, other._fitted
-        for what, one, another, cure in (
+        for what, ours, another, cure in (
             ("one kernel", self.kernel_, other.kernel_, ". Make the other one by with_rows of this one."),
             ("the same columns", self._table.names, other._table.names, "."),
             ("the same targets", len(mine.centers), len(theirs.centers), " targets."),
             ("one trend", mine.trend.name, theirs.trend.name, f". {ONE_START}"),
         ):
-            if digest(one) != digest(another):
-                raise InputError(f"Models of {what} merge; these have {one!r} and {another!r}{cure}")
+            if digest(ours) != digest(another):
+                raise InputError(f"Models of {what} merge; these have {ours!r} and {another!r}{cure}")
         if digest(self._table) != digest(other._table):
             raise InputError(
                 f"The other model has read its columns by other categories, dates, scales or gaps. {ONE_START}"

@@ -149,7 +149,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
             scale.check(target)
             regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
             given = {"sample_weight": sample_weight, "noise_variances": noise_variances, "verbose": verbose or None}
-            given = {name: one for name, one in given.items() if one is not None}
+            given = {name: values for name, values in given.items() if values is not None}
             regressor.fit(X, scale.forward(target), **options_of_last_step(regressor, given), **options)
             self._fitted = TransformedFit(regressor, scale)
         return self
@@ -269,7 +269,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         """
         probabilities = checked_probabilities(quantile)
         distribution = self.predict_distribution(X, include_noise, **options)
-        columns = [distribution.ppf(one) for one in probabilities.ravel()]
+        columns = [distribution.ppf(probability) for probability in probabilities.ravel()]
         return columns[0] if probabilities.ndim == 0 else np.stack(columns, axis=1)
 
     def predict_interval(

@@ -120,12 +120,12 @@ def implausible(mean: Floats, far: NDArray[np.intp], farthest: float, prior: Flo
     str or None
     """
     deviation = np.abs(mean[far])
-    found = (deviation > PRIOR_DEVIATIONS * np.sqrt(prior)) | (surprise > SURPRISE)
-    if not found.any():
+    wrong = (deviation > PRIOR_DEVIATIONS * np.sqrt(prior)) | (surprise > SURPRISE)
+    if not wrong.any():
         return None
-    at = int(np.argmax(np.where(found, deviation, 0.0)))
+    at = int(np.argmax(np.where(wrong, deviation, 0.0)))
     return (
-        f"{np.count_nonzero(found):,} of {len(mean):,} predicted means are impossible under the model itself. The mean "
+        f"{np.count_nonzero(wrong):,} of {len(mean):,} predicted means are impossible under the model itself. The mean "
         f"of row {far[at]} is {deviation[at]:.3g} from the mean of y, where the farthest target is {farthest:.3g} "
         f"and the prior's standard deviation {prior[at] ** 0.5:.3g}. (yᵀC⁻¹y/n is {surprise[at]:.3g}, where 1 is "
         "expected.)"

@@ -385,7 +385,7 @@ class KernelMap(FeatureMap):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return {name: one for name, one in state.items() if name != "_identity"}
+        return {name: value for name, value in state.items() if name != "_identity"}
 
     def summed(self, chunks: Iterable[Rows], source: Source, n_targets: int, by: Arithmetic = USUAL) -> Statistics:
         """Sum the statistics of rows.

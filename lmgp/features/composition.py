@@ -175,7 +175,7 @@ class ProductFeatures(ComposedFeatures):
 
     def _join(self, *names: list[str]) -> list[str]:
         left, right = names
-        return [f"{one}*{other}" for one in left for other in right]
+        return [f"{name}*{other}" for name in left for other in right]
 
 
 class ScaledFeatures(ComposedFeatures):

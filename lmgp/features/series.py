@@ -103,12 +103,12 @@ class SeriesMap(KernelMap):
         if kernel is None or not kernel.can("gaussian_components"):
             return self._work_one(self.n_features, n_inputs)
         components = kernel.checked(n_inputs).gaussian_components()
-        one = self._work_one(self.n_features // max(1, len(components)), n_inputs)
+        work = self._work_one(self.n_features // max(1, len(components)), n_inputs)
         # Moments of one component are no moments of another.
         stretch = max((_stretch(kernel, component, n_inputs) for component in components), default=1.0)
-        return one._replace(
-            columns=max(1, len(components)) * one.columns,
-            moments=one.moments if len(components) == 1 else None,
+        return work._replace(
+            columns=max(1, len(components)) * work.columns,
+            moments=work.moments if len(components) == 1 else None,
             stretch=stretch,
         )
 

@@ -42,8 +42,8 @@ def _by_products(X: Tensor, Z: Tensor) -> Tensor:
     centre = Z.mean(dim=-2, keepdim=True)
     left = X - centre
     right = left if Z is X else Z - centre
-    own, other = left.square().sum(dim=-1, keepdim=True), right.square().sum(dim=-1).unsqueeze(-2)
-    squares = ((-2.0 * left) @ right.mT).add_(own).add_(other)
+    of_left, other = left.square().sum(dim=-1, keepdim=True), right.square().sum(dim=-1).unsqueeze(-2)
+    squares = ((-2.0 * left) @ right.mT).add_(of_left).add_(other)
     close = ~(squares >= CANCELLED * other)  # also what is no number: products of infinite rows
     if Z is X:
         squares.diagonal(dim1=-2, dim2=-1).zero_()

@@ -74,9 +74,9 @@ class StationaryKernel(Kernel):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        own = set(vars(cls))
-        if own & {"correlation", "covariance"}:  # what is inherited beside them is that of another function
-            for name in {"scaled_density", "mixing", "gaussian_components"} - own:
+        defined = set(vars(cls))
+        if defined & {"correlation", "covariance"}:  # what is inherited beside them is that of another function
+            for name in {"scaled_density", "mixing", "gaussian_components"} - defined:
                 setattr(cls, name, getattr(StationaryKernel, name))
 
     def scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
@@ -201,7 +201,7 @@ class GaussianKernel(StationaryKernel):
 
     def times(self, other: "GaussianKernel") -> "GaussianKernel":
         """Return the product with another Gaussian kernel, which is Gaussian."""
-        squares = [np.asarray(one.lengthscale, dtype=np.float64) ** -2.0 for one in (self, other)]
+        squares = [np.asarray(kernel.lengthscale, dtype=np.float64) ** -2.0 for kernel in (self, other)]
         lengthscale = np.asarray((squares[0] + squares[1]) ** -0.5)
         variance = float(self.variance) * float(other.variance)
         return GaussianKernel(lengthscale if lengthscale.ndim else float(lengthscale), variance)

@@ -208,7 +208,7 @@ class Cells:
     def _reach(self, position: Floats, size: float) -> Floats:
         """Return the distance that covers the nearest rows of all points of cells, but for few."""
         sides = np.array(list(product((0.0, 1.0), repeat=position.shape[1])))
-        corners, own = np.unique((position[:, None] + sides).reshape(-1, len(sides[0])), axis=0, return_inverse=True)
+        corners, place = np.unique((position[:, None] + sides).reshape(-1, len(sides[0])), axis=0, return_inverse=True)
         # Widened, so that rounding leaves out no row at this distance.
         distance = (1.0 + 1e-9) * self._forest.distance(self._low + size * corners, self._k)
-        return distance[own.reshape(-1, len(sides))].max(axis=1, initial=0.0)
+        return distance[place.reshape(-1, len(sides))].max(axis=1, initial=0.0)

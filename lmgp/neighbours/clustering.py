@@ -70,11 +70,11 @@ def rows_within(tree: KDTree, radius: float, point: Floats) -> Indices | slice:
     if not np.isfinite(radius):
         return slice(None)
     try:
-        found = tree.query_ball_point(point, radius)
+        within = tree.query_ball_point(point, radius)
     except ValueError:  # squared distances overflow: rows at such a distance are too far
         with np.errstate(over="ignore"):
-            found = np.flatnonzero(squared_distances(tree.data.T, point) <= radius**2)
-    return np.sort(np.array(found, dtype=np.intp))
+            within = np.flatnonzero(squared_distances(tree.data.T, point) <= radius**2)
+    return np.sort(np.array(within, dtype=np.intp))
 
 
 def farthest_point_clustering(

@@ -208,7 +208,7 @@ class IterativePosterior(Posterior):
         return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
-        rows, coefficients = (one.to(self._device) for one in (as_tensor(self._rows.X), self.coefficients))
+        rows, coefficients = (array.to(self._device) for array in (as_tensor(self._rows.X), self.coefficients))
         means = np.empty((len(X), coefficients.shape[1]))
         for part in chunks(len(X), self.n_rows, SOLVE_BYTES):
             section = self.kernel.evaluate(as_tensor(X[part]).to(self._device), rows)

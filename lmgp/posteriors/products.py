@@ -61,14 +61,14 @@ class KernelProducts:
 
         @no_grad
         def part(first: int) -> Tensor:
-            found = torch.zeros_like(V)
+            product = torch.zeros_like(V)
             for index in range(first, len(self._pairs), n_sums):
                 i, j = self._pairs[index]
                 block = self._block((i, j)) if self._blocks is None else self._blocks[index]
-                found[i] += block @ rounded[j]
+                product[i] += block @ rounded[j]
                 if i != j:
-                    found[j] += block.T @ rounded[i]
-            return found
+                    product[j] += block.T @ rounded[i]
+            return product
 
         # In a fixed order, so that the result is always the same.
         return sum(parallel_map(part, range(n_sums)), self._noise * V)

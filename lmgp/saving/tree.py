@@ -307,7 +307,7 @@ def _restore(value: Any, state: dict[str, Any]) -> None:
     expected: dict[str, Any] = {}
     if hasattr(cls, "get_params"):
         parameters = signature(cls).parameters.values()
-        expected = {one.name: MISSING if one.default is one.empty else one.default for one in parameters}
+        expected = {param.name: MISSING if param.default is param.empty else param.default for param in parameters}
     elif is_dataclass(cls) and not hasattr(cls, "__setstate__"):
         for field in fields(cls):
             expected[field.name] = field.default if field.default_factory is MISSING else field.default_factory()

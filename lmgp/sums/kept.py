@@ -204,7 +204,7 @@ class NearestSums(Sums):
             If one of them is nowhere.
         """
         points = tree_points(self.forest.kernel, rows.X)
-        near = [self.forest.within(one, ROUNDING_OF_POINTS * (1.0 + np.abs(one).max())) for one in points]
+        near = [self.forest.within(point, ROUNDING_OF_POINTS * (1.0 + np.abs(point).max())) for point in points]
         places = np.unique(np.concatenate(near))
         return places[~rows_that_stay(self.forest.take(places), rows, self.noise_variance)]
 

@@ -26,7 +26,7 @@ def times_of(dates: "pandas.Series") -> NDArray[Any]:
     import pandas
 
     if dates.dtype.kind == "O":
-        dates = dates.map(lambda one: one.strip() if isinstance(one, str) else one)
+        dates = dates.map(lambda text: text.strip() if isinstance(text, str) else text)
     times = pandas.to_datetime(dates, format="ISO8601", utc=True).dt.tz_localize(None)
     read = times.to_numpy().astype("datetime64[us]")
     if times.dt.unit == "ns" and pandas.Series(read).nunique() < times.nunique():

@@ -286,7 +286,7 @@ def shown(verbose: bool | int) -> Iterator[None]:
 
 def _displayed() -> Lines | None:
     """Return the handler that shows what the package logs."""
-    return next((one for one in logging.getLogger("lmgp").handlers if isinstance(one, Lines)), None)
+    return next((handler for handler in logging.getLogger("lmgp").handlers if isinstance(handler, Lines)), None)
 
 
 @contextmanager
