@@ -57,9 +57,9 @@ def with_effects(columns: Columns, rows: Rows, settings: Settings) -> tuple[Colu
     left = residuals(rows.with_targets(rows.Y - rows.means), others, settings)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights / rows.mean_weight
     for place, first, n_levels in wanted:
-        of_levels = effects(left, rows.X[:, first].astype(np.intp), n_levels, order, weights)
-        X[:, [first, first + 1]] = of_levels.of_rows
-        columns = columns.with_effects(place, of_levels.means, of_levels.deviations)
+        estimates = effects(left, rows.X[:, first].astype(np.intp), n_levels, order, weights)
+        X[:, [first, first + 1]] = estimates.of_rows
+        columns = columns.with_effects(place, estimates.means, estimates.deviations)
     return columns, replace(rows, X=X)
 
 

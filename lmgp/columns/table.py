@@ -270,11 +270,11 @@ class Columns:
 
     def unseen_effects(self, values: Floats) -> Iterator[tuple[Indices, Floats, Floats]]:
         """Return, of each column of many categories, rows of unseen ones, and their coordinates at ± a deviation."""
-        for index, one, span in self.parts:
-            if isinstance(one, ManyCategories) and (unseen := np.flatnonzero(one.places(values[:, index[0]]) < 0)).size:
-                ends = np.repeat(self.coordinates(values[unseen])[None], 2, axis=0)
-                ends[:, :, span.start] = [[one.unseen_deviation], [-one.unseen_deviation]]
-                yield unseen, *ends
+        for index, kind, span in self.parts:
+            if isinstance(kind, ManyCategories) and (new := np.flatnonzero(kind.places(values[:, index[0]]) < 0)).size:
+                ends = np.repeat(self.coordinates(values[new])[None], 2, axis=0)
+                ends[:, :, span.start] = [[kind.unseen_deviation], [-kind.unseen_deviation]]
+                yield new, *ends
 
     def _filled(self, values: Floats) -> tuple[Floats, Floats]:
         """Return values with numbers on their scales, missing ones by expectation, and the deviations of these."""

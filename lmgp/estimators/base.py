@@ -1432,10 +1432,10 @@ def rows_of_batch(n: int, d: int, batch_size: int | None, verbose: bool) -> int:
 
 def numbers(values: ArrayLike, name: str) -> Floats:
     """Return one or several finite numbers as an array."""
-    numbers = floats(values)
-    if isinstance(values, bool | str) or not numbers.size or not np.all(np.isfinite(numbers)):
+    array = floats(values)
+    if isinstance(values, bool | str) or not array.size or not np.all(np.isfinite(array)):
         raise InputError(f"{name} must be a finite number, or several; got {values!r}.")
-    return numbers
+    return array
 
 
 def hyperparameters_at(kernel: Kernel, noise_variance: float, theta: ArrayLike) -> tuple[Kernel, float]:

@@ -322,9 +322,9 @@ class GPRegressor(AdditiveGaussianProcess):
         read, targets = super()._read_pair, list[Floats]()
 
         def inputs(table: Any) -> Floats:
-            inputs, target = read(table, y, reset)
+            array, target = read(table, y, reset)
             targets.append(target)
-            return inputs
+            return array
 
         # Of numbers alone, how many they are is known when they were read.
         values = inputs(X) if self._columns_read is None else self._table.checked(X, inputs, self.missing)

@@ -116,11 +116,11 @@ def _of_process(model: Any) -> Lines:
     lines["observations"] = _of_each(list(map(observations, fit.of_targets)), names)
     if trend is not None:
         pairs = [("trend", trend)] if names is None else zip([f"trend of {name}" for name in names], trend, strict=True)
-        lines |= {name: trials.table for name, trials in pairs}
+        lines |= {name: estimate.table for name, estimate in pairs}
     if any(scores := list(map(_scores, fit.of_targets))):
         lines["scores"] = _of_each(scores, names)
     if fit.importance is not None:
-        told = [_ranked(column_names(model), *column) for column in zip(*fit.importance, strict=True)]
+        told = [_ranked(column_names(model), *of_target) for of_target in zip(*fit.importance, strict=True)]
         lines["importance"] = _of_each(told, names)
     if len(fit.learning):
         trial = fit.learning.chosen
@@ -177,7 +177,7 @@ def averaged_kernels(kernels: Sequence[WeightedKernel]) -> str:
     if len(kernels) > MOST_NAMED:
         return f"{len(kernels)} kernels that the rows leave plausible, this one with the weight {kernels[0].weight:.2g}"
     names = [" + ".join(" × ".join(factor.label for factor in term) for term in of.kernel.terms) for of in kernels[1:]]
-    beside = [f"{drawn.weight:.2g} of {name}" for name, drawn in zip(names, kernels[1:], strict=True)]
+    beside = [f"{kernel.weight:.2g} of {name}" for name, kernel in zip(names, kernels[1:], strict=True)]
     return f"{kernels[0].weight:.2g} of this kernel, {', '.join(beside)}"
 
 

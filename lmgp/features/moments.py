@@ -149,8 +149,8 @@ class _Half(NamedTuple):
         distinct, place = np.unique(exponents, axis=0, return_inverse=True)
         pairs = distinct[:, None, :] + distinct[None, :, :]
         sums, sum_place = np.unique(pairs.reshape(-1, exponents.shape[1]), axis=0, return_inverse=True)
-        of_factor = gammaln(distinct + 1.0).sum(axis=1)
-        log_factor = 0.5 * (gammaln(pairs + 1.0).sum(axis=2) - of_factor[:, None] - of_factor[None, :])
+        log_factorials = gammaln(distinct + 1.0).sum(axis=1)
+        log_factor = 0.5 * (gammaln(pairs + 1.0).sum(axis=2) - log_factorials[:, None] - log_factorials)
         return cls(distinct, place.ravel(), sums, sum_place.reshape(len(distinct), -1), log_factor)
 
 

@@ -62,14 +62,14 @@ def open_dataset(
     _check_names(*roles, columns)
     paths = _paths([path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path))
     files = {}
-    for each_path in paths:
-        with readable(each_path):
-            files[each_path] = opened(each_path)
+    for source in paths:
+        with readable(source):
+            files[source] = opened(source)
     first, known = paths[0], files[paths[0]].schema.names
     named = [name for name in roles if name is not None]
     inputs = choose_inputs(str(first), known, named, columns)
-    for each_path, file in files.items():
-        _check_types(each_path, file.schema, first, files[first].schema, (*inputs, *named))
+    for source, file in files.items():
+        _check_types(source, file.schema, first, files[first].schema, (*inputs, *named))
     return TableSource(files, inputs, roles, chunk_rows)
 
 
@@ -160,8 +160,8 @@ class TableSource(RowSource):
 def _paths(given: Sequence[PathLike]) -> list[Path]:
     """Return the files that are given, and those in folders that are given."""
     paths: list[Path] = []
-    for each_path in given:
-        path = as_path(each_path)
+    for source in given:
+        path = as_path(source)
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and file.is_file())
             inside = [file.relative_to(path) for file in files]

@@ -74,9 +74,9 @@ class StationaryKernel(Kernel):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        defined = set(vars(cls))
-        if defined & {"correlation", "covariance"}:  # what is inherited beside them is that of another function
-            for name in {"scaled_density", "mixing", "gaussian_components"} - defined:
+        attributes = set(vars(cls))
+        if attributes & {"correlation", "covariance"}:  # what is inherited beside them is that of another function
+            for name in {"scaled_density", "mixing", "gaussian_components"} - attributes:
                 setattr(cls, name, getattr(StationaryKernel, name))
 
     def scaled_density(self, squares: Floats, n_inputs: int) -> Floats:

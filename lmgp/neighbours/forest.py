@@ -300,7 +300,7 @@ class Forest:
         """
         of_parts = [part.query(points, k) for part in self.parts]
         distances = np.concatenate([distance for distance, _ in of_parts], axis=1)
-        places = np.concatenate([row + start for (_, row), start in zip(of_parts, self._starts, strict=True)], axis=1)
+        places = np.concatenate([near + start for (_, near), start in zip(of_parts, self._starts, strict=True)], axis=1)
         if len(of_parts) == 1 and self.parts[0].there is None:
             return distances, places
         order = np.argsort(distances, axis=1, kind="stable")[:, :k]

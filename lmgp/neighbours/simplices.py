@@ -77,7 +77,7 @@ class Simplices:
         offsets = X[gathered] - centre
         means = np.stack([average(column) for column in offsets.T], axis=1)
         offsets = np.divide(offsets - means[cell], metric, out=np.zeros_like(offsets), where=metric > 0.0)
-        covariances = np.stack([[average(offset * other) for other in offsets.T] for offset in offsets.T])
+        covariances = np.stack([[average(left * right) for right in offsets.T] for left in offsets.T])
         values, axes = np.linalg.eigh(np.moveaxis(covariances, 2, 0))
         values = np.where(values > FLAT * values[:, -1:], values, 0.0)
         roots = np.sqrt(values)[:, None] * axes

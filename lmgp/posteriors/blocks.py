@@ -166,7 +166,7 @@ class BlockForest(Forest):
     def _plant(self, rows: Rows) -> Blocks:
         plan, part = self.plan, Part.of(self.plan.kernel, rows)
         blocks = blocks_of(part.points(plan.kernel, slice(None)), plan.size)
-        return Blocks(**{one.name: getattr(part, one.name) for one in fields(part)}, plan=plan, blocks=tuple(blocks))
+        return Blocks(**{attr.name: getattr(part, attr.name) for attr in fields(part)}, plan=plan, blocks=tuple(blocks))
 
     def _without_gone(self, part: Any) -> Blocks:
         numbers = np.cumsum(part.there) - 1

@@ -271,7 +271,7 @@ def rows_around(X: Floats, n_rows: int) -> Callable[[Floats], float]:
     apart = [np.abs(x[:PROBES, None] - x) for x in some.T]
 
     def count(distances: Floats) -> float:
-        near = np.all([part <= distance for part, distance in zip(apart, distances, strict=True)], axis=0)
+        near = np.all([gaps <= distance for gaps, distance in zip(apart, distances, strict=True)], axis=0)
         others = np.count_nonzero(near) / len(near) - 1.0
         return 1.0 + others * (n_rows - 1) / max(1, len(some) - 1)
 

@@ -74,7 +74,7 @@ def check_place(path: PathLike, *read: PathLike | None) -> None:
     given = as_path(path)
     try:
         place = _checked(given)
-        if place in [as_path(path).resolve() for path in read if path is not None]:
+        if place in [as_path(source).resolve() for source in read if source is not None]:
             raise OutputError(f"{given} is read, and would be replaced; name another file to write.")
         beside = _beside(place)
         beside.touch(exist_ok=False)

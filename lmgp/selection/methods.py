@@ -99,13 +99,13 @@ class Method:
         -------
         FeaturizedGPRegressor, LocalizedGPRegressor, or what `make` returns of a method without a map
         """
-        feature_map = self.make(n_features or 0, allocation, random_state)
+        part = self.make(n_features or 0, allocation, random_state)
         if not self.mapped:
-            known = feature_map.get_params(deep=False)
-            return feature_map.set_params(**{name: value for name, value in parameters.items() if name in known})
+            known = part.get_params(deep=False)
+            return part.set_params(**{name: value for name, value in parameters.items() if name in known})
         if threshold is None:
-            return lmgp.FeaturizedGPRegressor(feature_map, random_state=random_state, **parameters)
-        return lmgp.LocalizedGPRegressor(feature_map, threshold, random_state=random_state, **parameters)
+            return lmgp.FeaturizedGPRegressor(part, random_state=random_state, **parameters)
+        return lmgp.LocalizedGPRegressor(part, threshold, random_state=random_state, **parameters)
 
 
 def _made(name: str, **given: Any) -> Callable[[int, Allocation, int | None], Any]:

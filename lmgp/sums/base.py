@@ -195,10 +195,10 @@ class Sample:
         """
         if self.rows is not None and rows.n_targets != self.rows.n_targets:
             raise InputError(f"it has {rows.n_targets} targets, chunks before it have {self.rows.n_targets}.")
-        none = rows.noise_variances is None
-        if self.rows is not None and none != (self.rows.noise_variances is None) and noise_variance is None:
+        lacks = rows.noise_variances is None
+        if self.rows is not None and lacks != (self.rows.noise_variances is None) and noise_variance is None:
             raise InputError(
-                f"it has {'no ' if none else ''}noise variances, chunks before it have {'some' if none else 'none'}. "
+                f"it has {'no ' if lacks else ''}noise variances, chunks before it have {'some' if lacks else 'none'}. "
                 "Give noise_variance, that of rows without one, or noise variances in all chunks."
             )
         targets, _ = TargetSums.of(rows)

@@ -92,21 +92,21 @@ class Described:
         """Return the description; None where there is none."""
 
     def __str__(self) -> str:
-        table = self._description()
-        return repr(self) if table is None else str(table)
+        description = self._description()
+        return repr(self) if description is None else str(description)
 
     def _repr_html_inner(self) -> str:
-        table = self._description()
+        description = self._description()
         parameters: str = super()._repr_html_inner()  # type: ignore[misc]
-        return parameters if table is None else table._repr_html_() + parameters
+        return parameters if description is None else description._repr_html_() + parameters
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
-        table = self._description()
-        if table is None:
+        description = self._description()
+        if description is None:
             return bundle
-        shown = {"text/html": table._repr_html_() + bundle["text/html"]} if "text/html" in bundle else {}
-        return bundle | {"text/plain": str(table)} | shown
+        shown = {"text/html": description._repr_html_() + bundle["text/html"]} if "text/html" in bundle else {}
+        return bundle | {"text/plain": str(description)} | shown
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> tuple[()]:
         """Keep scikit-learn from listing all attributes of a fitted model, some of which take long to compute."""
