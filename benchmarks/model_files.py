@@ -62,7 +62,7 @@ def main():
             print(results[-1], flush=True)
     write("model_files", {"files": results})
     lines = [
-        f"| {row['model']} | {row['mb']:.1f} MB | {row['load_s']:.2f} s | {median(row['predict_s']):.1f} s |"
+        f"| {row['model']} | {row['mb']:.1f} MB | {1e3 * row['load_s']:.0f} ms | {median(row['predict_s']):.1f} s |"
         for row in results
     ]
     heading = "| model | file | loaded in | `lmgp predict` of one row |", "|---|---:|---:|---:|"
