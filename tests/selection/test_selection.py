@@ -35,6 +35,8 @@ class TestTable:
             ["*", "local_taylor", "64", "0.25", "fitc", "-", "0.00042", "3e-05", "256", "0.5", "0.25"],
         ]
         assert len({len(line) for line in lines[:3]}) == 1
+        assert lines[0].index("method") == lines[1].index("global_taylor") == lines[2].index("local_taylor")
+        assert lines[0].index("size") + len("size") == lines[1].index("32") + len("32")
         assert "12,345" in lines[3]
         assert "0.001 nats" in lines[3]
         assert "2,048 rows" in lines[4]
@@ -48,6 +50,11 @@ class TestTable:
         assert list(frame.columns) == list(RecipeTrial._fields)
         assert frame["kl"].tolist() == [4.5, 0.00042]
         assert frame.loc[frame["chosen"], "method"].tolist() == ["local_taylor"]
+
+
+def test_a_divergence_is_within_a_tolerance_with_two_standard_errors_added() -> None:
+    trial = RecipeTrial("orf", 64, None, "dtc", 0.5, 0.125, 64, 1.0, 1.0)
+    assert [trial.within(tolerance) for tolerance in (0.5, 0.7499, 0.75, 1.0)] == [False, False, True, True]
 
 
 def test_how_far_off_the_tolerance_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +84,10 @@ def test_without_a_search_there_is_one_line() -> None:
     assert selection.reference_seconds == 0.0
     by_modes = at_once(problem, problem.candidate(SPECTRAL, 90, Spectral()))
     assert "Its own estimate of its error needs no search." in str(by_modes)
-    assert Selection.from_json(selection.to_json()) == selection
+    for searched in (selection, by_modes):
+        read = Selection.from_json(searched.to_json())
+        assert read == searched
+        assert str(read) == str(searched)
 
 
 def test_what_was_written_before_rows_left_out_could_choose_is_read() -> None:
