@@ -174,6 +174,13 @@ class TestPriors:
         assert kernel.variance == pytest.approx(variance)
         assert one.noise_variance(one.median) == pytest.approx(0.1 * variance)
 
+    @pytest.mark.parametrize("n_constant", [0, 2])
+    def test_of_one_column_that_varies_the_median_is_its_standard_deviation(self, n_constant: int) -> None:
+        of = rows()
+        X = np.column_stack((of.X[:, 1], *[np.ones(len(of))] * n_constant))
+        one = Space(form_of("matern32", True, 1 + n_constant), Units.of(Rows(X, of.Y[:, 0]), standardize=True))
+        assert np.ravel(one.kernel(one.median).lengthscale)[0] == pytest.approx(DEVIATIONS[1])
+
     def test_is_weak(self) -> None:
         # A factor of 20 on all lengthscales, or on the noise, costs at most half a nat.
         one = space("matern32")
