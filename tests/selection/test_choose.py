@@ -9,6 +9,7 @@ import pytest
 from lmgp import GaussianKernel, GPRegressor
 from lmgp.errors import NumericalError
 from lmgp.metrics import kl_divergence
+from lmgp.recipes import Spectral
 from lmgp.selection import choose
 from lmgp.selection.candidates import TRIED, Candidate, Problem
 from lmgp.selection.choose import TRIALS, select
@@ -16,6 +17,7 @@ from lmgp.selection.methods import EXACT, NEAREST_ROWS, SPECTRAL
 from lmgp.selection.probes import Probes
 from lmgp.selection.record import Selection
 from tests.selection.bench import N_PROBES, TOLERANCE, Bench
+from tests.selection.machine import KERNEL, draw
 
 
 class TestWithinTheTolerance:
@@ -111,7 +113,17 @@ def test_a_candidate_without_a_factor_in_float64_is_not_taken() -> None:
     choice, selection = bench.select(given)
     assert choice.trial.method == "b"
     assert [trial.kl for trial in selection] == [math.inf, pytest.approx(0.5)]
+    assert selection[0].spread == 0.0
     assert Selection.from_json(selection.to_json()) == selection
+
+
+@pytest.mark.parametrize(("tolerance", "divergence"), [(1e-5, 5e-6), (1e-3, 1e-4)])
+def test_the_global_solve_states_half_the_tolerance_at_most(tolerance: float, divergence: float) -> None:
+    # The other half is for the iterations; and an error of the mean below .01 standard deviations of the noise is free.
+    recipe, selection, _ = choose.choose(Problem(draw(300), KERNEL, 0.1, tolerance, 10**6), np.random.default_rng(0))
+    assert isinstance(recipe, Spectral)
+    assert [(trial.method, trial.kl) for trial in selection] == [(SPECTRAL, pytest.approx(divergence))]
+    assert recipe.tolerance**2 == pytest.approx(divergence)
 
 
 def test_the_record_says_what_was_asked_for() -> None:
