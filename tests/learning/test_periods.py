@@ -83,6 +83,16 @@ class TestLikelyPeriods:
         assert found.shape == (CANDIDATES, 1)
         assert np.all((found > 0.0) & (found <= 0.5 * (n - 1)))
 
+    def test_without_peaks_halves_of_the_extent_stand_in(self) -> None:
+        found = likely_periods(Rows(np.array([[3.0], [11.0], [5.0]]), np.zeros(3)))
+        np.testing.assert_allclose(found[:, 0], [4.0, 2.0, 1.0, 0.5])
+
+    def test_of_several_targets_each_has_its_seasons(self) -> None:
+        t, season = months()
+        Y = np.column_stack((np.random.default_rng(5).normal(size=len(t)), 2.0 * season))
+        of_both = likely_periods(Rows(t[:, None], Y - Y.mean(axis=0)))[:, 0]
+        assert np.abs(119.0 / of_both - 119.0 / 12.0).min() < 0.5
+
 
 class TestStarts:
     def test_have_each_candidate_and_of_two_parts_two(self) -> None:
