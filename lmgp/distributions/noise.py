@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,11 @@ class ObservationNoise(Trials[NoiseTrial]):
     def name(self) -> str:
         """What was taken: "normal", "student" or "varying"."""
         return "varying" if self.local is not None else "normal" if math.isinf(self.student.degrees) else "student"
+
+    @property
+    def is_of_robust_fit(self) -> bool:
+        """Whether outliers count less to the fit."""
+        return bool(self.trials) and self.chosen.noise.startswith("robust")
 
     @property
     def degrees(self) -> float:
@@ -216,6 +221,10 @@ class ObservationNoise(Trials[NoiseTrial]):
         )
         return noise, densities[taken]
 
+    def of_robust_fit(self) -> Self:
+        """Return it with the word "robust" in each trial."""
+        return replace(self, trials=tuple(trial._replace(noise=f"robust {trial.noise}") for trial in self.trials))
+
     def beside(self, robust: "ObservationNoise", gain: float, error: float) -> "ObservationNoise":
         """Return the noise of a robust fit, with the trials of both.
 
@@ -226,7 +235,7 @@ class ObservationNoise(Trials[NoiseTrial]):
             The mean gain of the robust fit under a t, in nats a row left out, and its standard error.
         """
         mine = [trial._replace(chosen=False) for trial in self.trials]
-        others = [trial._replace(noise=f"robust {trial.noise}") for trial in robust.trials]
+        others = list(robust.of_robust_fit().trials)
         others[1] = others[1]._replace(gain=gain, standard_error=error)
         return replace(robust, trials=(*mine, *others))
 

@@ -292,7 +292,7 @@ class Fit:
     @property
     def variance_of_noise(self) -> float:
         """The mean variance of the noise of z; the noise variance is the squared scale of a t if learned under one."""
-        robust = any(noise.trials and noise.chosen.noise.startswith("robust") for noise in self.of_targets)
+        robust = any(noise.is_of_robust_fit for noise in self.of_targets)
         if not robust and not (len(self.learning) and self.learning.chosen.likelihood.endswith(", t")):
             return self.noise_variance
         return self.noise_variance * float(np.mean([noise.mean_square for noise in self.of_targets]))
@@ -1342,8 +1342,15 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         fit.check_targets(rows)
         if len(rows) < FEWEST_ROWS:
             raise InputError(f"calibrate needs {FEWEST_ROWS} rows at least; got {len(rows)}.")
-        part = (*fit.in_units(fit.in_scale(rows), *posterior.distribution(rows.X)), True)
-        self._fitted = replace(fit, noises=observation_noises([part], checked_noise(self.noise)))
+        means, variances = posterior.distribution(rows.X)
+        kept = np.broadcast_to(1.0 if sample_weight is None else np.asarray(sample_weight), len(inputs)) > 0.0
+        variances = variances + np.square(self._effects(fit, inputs[kept])).sum(axis=1)
+        noises = observation_noises(
+            [(*fit.in_units(fit.in_scale(rows), means, variances), True)], checked_noise(self.noise)
+        )
+        if any(noise.is_of_robust_fit for noise in fit.of_targets):
+            noises = tuple(noise.of_robust_fit() for noise in noises)
+        self._fitted = replace(fit, noises=noises)
         return self
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:

@@ -269,6 +269,18 @@ def test_intervals_of_unseen_categories_contain_the_variation_between_categories
     assert np.all(both > 0.99 * std)
 
 
+def test_calibration_on_unseen_categories_knows_the_variation_between_categories() -> None:
+    codes, y, effect = grouped(600, 40, 0)
+    X = pd.DataFrame({"id": np.char.add("id ", codes.astype(str))})
+    model = GPRegressor(kernel="matern32", average=False, random_state=0).fit(X, y)
+    rng = np.random.default_rng(1)
+    later = effect.std() * rng.normal(size=400) + 0.3 * rng.normal(size=400)
+    ids, weights = np.char.add("new ", np.arange(400).astype(str)), np.arange(400) % 3 > 0
+    model.calibrate(pd.DataFrame({"id": ids}), y.mean() + later, sample_weight=weights.astype(float))
+    std = model.predict(X[:1].assign(id="other"), return_std=True, include_noise=True)[1]
+    assert std[0] == pytest.approx(later[weights].std(), rel=0.2)
+
+
 def test_many_categories_are_of_one_target() -> None:
     codes, y, _ = grouped(100, MOST_LEVELS + 1, 0)
     X = pd.DataFrame({"x": np.linspace(0.0, 1.0, 100), "id": np.char.add("id ", codes.astype(str))})

@@ -75,6 +75,19 @@ def test_a_robust_fit_knows_the_precision_of_its_rows() -> None:
     assert widths[1] == pytest.approx(widths[0], rel=0.25)
 
 
+def test_a_robust_fit_that_is_calibrated_is_a_robust_fit() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 9.0, (600, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(3.0, size=600)
+    model = ExactGPRegressor(KERNEL, 0.01, noise="robust").fit(X[:300], y[:300]).calibrate(X[300:], y[300:])
+    assert {trial.noise for trial in model.noise_} == {"robust normal", "robust student", "robust varying"}
+    # Its noise variance is the squared scale of a t, and smaller than the variance of the noise.
+    lines = [line for line in str(model).splitlines() if line.startswith("noise")]
+    told = float(lines[0].rpartition(" ")[2])
+    assert lines == [f"noise         scale 0.1 of a t, standard deviation {told:g}"]
+    assert told == pytest.approx(np.std(y - np.sin(X[:, 0])), rel=0.25)
+
+
 def test_rows_leave_a_robust_fit() -> None:
     rng = np.random.default_rng(4)
     X = rng.uniform(0.0, 9.0, (300, 2))
