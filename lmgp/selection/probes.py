@@ -11,6 +11,7 @@ from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
+from lmgp.utils.memory import check_memory
 
 # Up to this number of rows, probes are drawn at random from all. Of more, they are drawn around some places, and the
 # rows nearest to these stand for all.
@@ -18,6 +19,8 @@ MOST_ROWS = 4096
 # The number of probes, of places, and of rows of which one is held out, at most: predictions from far fewer rows would
 # be another problem.
 N_PROBES, N_PLACES, HELD_OUT = 64, 8, 5
+# There has to be memory for exact predictions from this number of rows: two around each place beside those held out.
+LEAST_ROWS = N_PROBES + 2 * N_PLACES
 # Around one in this number of places, this share of the rows around is left out as well: rows to come may lie in gaps,
 # where more neighbours matter.
 GAP_EVERY, GAP = 4, 0.25
@@ -67,6 +70,11 @@ class Probes:
         rng : numpy.random.Generator
         max_memory_gib : float
             For the exact GP.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the exact GP of `LEAST_ROWS` takes more.
         """
         start, n, rows = perf_counter(), len(rows), rows.take(steady_order(rows))
         most = min(MOST_ROWS, max_rows_within(max_memory_gib))
@@ -75,6 +83,8 @@ class Probes:
             held = rng.permutation(n)[: max(1, min(N_PROBES, n // HELD_OUT))]
             place, around = np.arange(len(held)), np.arange(n)
         else:
+            advice = "Raise max_memory_gib (lmgp fit: --max-memory)."
+            check_memory(16.0 * LEAST_ROWS**2, "The exact predictions that choose a model", advice, max_memory_gib)
             held, place, around = _around_places(kernel.in_lengthscales(rows.X), most // N_PLACES, rng)
         rest = rows.take(np.setdiff1d(around, held))
         means, variance = ExactPosterior(kernel, rest, noise).distribution(rows.X[held])

@@ -5,7 +5,7 @@ import pytest
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, NearestNeighborsGPRegressor
 from lmgp.data import Noise, Rows
-from lmgp.errors import ToleranceWarning
+from lmgp.errors import MemoryLimitError, ToleranceWarning
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.selection import probes as module
@@ -219,3 +219,15 @@ def test_a_map_of_all_rows_is_not_judged_by_the_few_places_that_probes_have() ->
     true = kl_divergence(found[0], found[1] ** 2, near[0], near[1] ** 2).mean()
     assert true > 0.1
     assert model.selection_.chosen.kl > 0.5 * true
+
+
+@pytest.mark.parametrize(("gib", "fits"), [(1e-4, True), (9e-5, False), (1e-7, False)])
+def test_memory_for_fewer_rows_than_probes_need_is_refused(gib: float, fits: bool) -> None:
+    rows = draw(400)
+    model = GPRegressor(kernel=KERNEL, noise_variance=NOISE, max_memory_gib=gib, n_predict=10**6)
+    if fits:
+        model.fit(rows.X, rows.Y[:, 0])
+        assert len(model.selection_) > 0
+        return
+    with pytest.raises(MemoryLimitError, match=r"choose a model take 0\.0977 MiB, above .* Raise max_memory_gib"):
+        model.fit(rows.X, rows.Y[:, 0])
