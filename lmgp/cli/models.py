@@ -131,6 +131,8 @@ def predict(arguments: argparse.Namespace) -> None:
     suffix = Path(arguments.out).suffix.lower()
     if arguments.average_over != 1 and suffix not in GRIDS:
         raise InputError("--average-over is of a --grid that is written as .nc or .tif.")
+    if arguments.average_over != 1 and arguments.method == "conformal":
+        raise InputError("--average-over is of the function, without intervals: leave out --method conformal.")
     if arguments.out != STANDARD:
         check_place(arguments.out, arguments.model, arguments.table)  # before the work
     from lmgp.io.geometry import DRIVERS, read_features
@@ -232,6 +234,8 @@ def _axes(given: list[str], model: Any) -> "dict[str, Axis]":
 
     columns, names = columns_of(model), column_names(model)
     texts, dates = (set() if columns is None else columns.names_of(kind) for kind in (Categories, Dates))
+    parts = () if columns is None else columns.parts
+    levels = {names[index[0]]: kind.levels for index, kind, _ in parts if isinstance(kind, Categories)}
     axes: dict[str, Axis] = {}
     for axis in given:
         name, _, values = axis.rpartition("=")
@@ -240,7 +244,7 @@ def _axes(given: list[str], model: Any) -> "dict[str, Axis]":
         if name in axes:
             raise InputError(f"--grid has the column {name!r} more than once.")
         codes = values.count(":") == 2 and all(map(reads_as_number, values.split(":")))  # of categories, such as 1:3:3
-        is_text = (name in texts and not codes) or name not in names
+        is_text = values in levels.get(name, ()) or (name in texts and not codes) or name not in names
         axes[name] = [values] if is_text else _axis(values, axis, name in dates)
     return axes
 

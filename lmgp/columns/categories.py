@@ -157,7 +157,7 @@ def _number(text: str) -> float | None:
     if (word := text.lower()) in ("true", "false"):
         return float(word == "true")
     is_number = reads_as_number(text) and abs(float(text)) < 2**53 and not re.match(r"0\d", text)
-    return float(text) if is_number else None
+    return float(_name(float(text))) if is_number else None  # of as many digits as names have
 
 
 def _texts(column: "pandas.Series") -> "pandas.Series":

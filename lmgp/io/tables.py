@@ -489,9 +489,12 @@ def _number(field: str, decimal: str) -> float | None:
 
 
 def _as_numbers(
-    fields: "pandas.Series", name: str, decimal: str, kinds: Kinds | None
+    fields: "pandas.Series", name: str, decimal: str, kinds: Kinds | None, has_nulls: bool = False
 ) -> tuple[Floats, tuple[int, str] | None]:
-    """Return the fields of a column as numbers; or where the first one is that cannot be one, and what others are."""
+    """Return the fields of a column as numbers; or where the first one is that cannot be one, and what others are.
+
+    Where missing values are nulls, each text is a category, also one that stands for a missing value elsewhere.
+    """
     import pandas
 
     nothing, expected = np.full(len(fields), np.nan), "numbers" if kinds is None else kinds.expected.get(name)
@@ -513,9 +516,10 @@ def _as_numbers(
         if wrong and expected != "text":  # categories may be anything
             return nothing, (int(np.isin(place, wrong).argmax()), kind)
         levels = {} if kinds is None else kinds.levels.get(name, {})
+        texts = [str(word).strip() for word in words]
         known = [
-            None if as_kind is None and str(word).strip() not in levels else word
-            for word, as_kind in zip(words, kinds_of_words, strict=True)
+            word if as_kind is not None or text in levels or (has_nulls and kind == "text" and text) else None
+            for word, as_kind, text in zip(words, kinds_of_words, texts, strict=True)
         ]
         if kind == "numbers":
             of_words = np.array([np.nan if word is None else _number(str(word), decimal) for word in known])
@@ -525,7 +529,13 @@ def _as_numbers(
             of_words = days_since(EPOCH, times_of(pandas.Series(known, dtype=object)))
         else:
             assert kinds is not None  # or all were numbers
-            of_words = kinds.coded(name, [None if word is None else str(word).strip() for word in known])
+            if decimal == ",":  # a category that is a number has one name
+                texts = [
+                    text.replace(",", ".") if text not in levels and WITH_COMMA.fullmatch(text) else text
+                    for text in texts
+                ]
+            pairs = zip(texts, known, strict=True)
+            of_words = kinds.coded(name, [None if word is None else text for text, word in pairs])
         values = np.append(of_words, np.nan)[place]
     if kinds is not None and not np.isnan(values).all():
         kinds.note(name, kind)
@@ -616,7 +626,7 @@ def _read_frame(
     """Return columns as numbers; refuse those that cannot be numbers, with the first row, after those `before`."""
     read, offending = {}, {}
     for name, column in fields.items():
-        read[name], wrong = _as_numbers(column, name, ".", kinds)
+        read[name], wrong = _as_numbers(column, name, ".", kinds, has_nulls=True)
         if wrong is not None:
             row, kind = wrong
             offending[name] = f"row {before + row}", str(column.iloc[row]), kind

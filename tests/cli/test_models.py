@@ -822,3 +822,52 @@ def test_points_of_another_reference_system_are_refused(folder: Path, capsys: py
     assert main(["predict", "model.lmgp", "others.gpkg", "--out", "out.csv"]) == 2
     assert "reference system EPSG:3857" in capsys.readouterr().err
     assert not Path("out.csv").exists()
+
+
+@pytest.fixture
+def doses(folder: Path) -> pd.DataFrame:
+    """Rows of doses that are decimals, one of them of seventeen digits, as tables of three kinds."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.uniform(0.0, 5.0, 90), "dose": rng.choice([1 / 3, 0.1 + 0.2, 2.5], 90)})
+    table["y"] = np.sin(table["x"]) + 3.0 * (table["dose"] == 2.5) - 2.0 * (table["dose"] == 1 / 3)
+    table.to_csv("point.csv", index=False)
+    table.to_csv("comma.csv", index=False, sep=";", decimal=",")
+    table.to_parquet("table.parquet", index=False)
+    return table
+
+
+@pytest.mark.parametrize("fitted", ["point.csv", "comma.csv", "table.parquet", "in Python"])
+def test_a_category_that_is_a_decimal_is_the_same_in_every_kind_of_table(doses: pd.DataFrame, fitted: str) -> None:
+    options = {"comma.csv": ["--sep", ";", "--decimal", ","]}
+    if fitted == "in Python":
+        model = lmgp.GPRegressor(kernel="matern32", noise="normal", columns={"dose": "category"})
+        model.fit(doses[["x", "dose"]], doses["y"]).save("model.lmgp")
+    else:
+        given = [*FIT[:4], "--category", "dose", "--target", "y", "--quiet", "--out", "model.lmgp"]
+        assert main(["fit", fitted, *options.get(fitted, []), *given]) == 0
+    for table in ("point.csv", "comma.csv", "table.parquet"):
+        read = options.get(table, [])
+        assert main(["predict", "model.lmgp", table, *read, "--out", "out.csv", "--quiet"]) == 0
+        out = pd.read_csv("out.csv", **({"sep": ";", "decimal": ","} if read else {}))
+        np.testing.assert_allclose(out["mean"], doses["y"], atol=0.2)
+
+
+def test_texts_of_a_table_with_nulls_are_categories(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.uniform(0.0, 9.0, 90), "kind": rng.choice(["none", "NA", "?", "gas", None], 90)})
+    table["y"] = np.sin(table["x"]) + table["kind"].map({"none": 3.0, "NA": -3.0, "?": 0.0, "gas": 1.5}).fillna(6.0)
+    table.to_parquet("table.parquet", index=False)
+    assert main(["fit", "table.parquet", *FIT[:4], "--target", "y", "--quiet", "--out", "model.lmgp"]) == 0
+    np.testing.assert_allclose(predicted("table.parquet")["mean"], table["y"], atol=0.2)
+
+
+def test_an_axis_of_a_grid_may_be_a_category_that_reads_as_a_range(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=60), "slot": ["06:00:03", "12:30:05", "18:00:02"] * 20})
+    y = np.sin(table["x"]) + 5.0 * (table["slot"] == "12:30:05") + 0.1 * rng.normal(size=60)
+    model = lmgp.GPRegressor(kernel="matern32", noise="normal").fit(table, y)
+    model.save("model.lmgp")
+    assert main(["predict", "model.lmgp", "--grid", "x=1", "slot=12:30:05", "--out", "out.csv", "--quiet"]) == 0
+    found = pd.read_csv("out.csv")
+    assert found["slot"].tolist() == ["12:30:05"]
+    np.testing.assert_allclose(found["mean"], model.predict(pd.DataFrame({"x": [1.0], "slot": ["12:30:05"]})))

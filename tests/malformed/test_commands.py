@@ -99,6 +99,7 @@ OPTIONS: dict[str, list[tuple[str, str]]] = {
         ("model.lmgp rows.csv --level 95", "between 0 and 1; got '95'"),
         ("model.lmgp rows.csv --out nowhere/out.csv", "there is no folder"),
         ("model.lmgp --grid a=0:1:3", "missing are b"),
+        ("model.lmgp --grid a=1 b=1 --out g.nc --average-over 3 --method conformal", "leave out --method conformal"),
         ("rows.csv rows.csv", "is not a model file"),
     ],
     "score": [("model.lmgp", "Give a table to score"), ("model.lmgp rows.csv --target z", "no column is named 'z'")],
