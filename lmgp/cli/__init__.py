@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status.
     """
     gc.set_threshold(ALLOCATIONS)
-    atexit.register(gc.freeze)  # so that the interpreter looks for no garbage as it ends, which takes .7 s
+    atexit.register(gc.freeze)  # so that the interpreter looks for no garbage as it ends
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # a service may have closed it
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, closefd=False))
