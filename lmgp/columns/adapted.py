@@ -23,9 +23,9 @@ from lmgp.neighbours.duplicates import steady_order
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import silent, stage
 
-# The kernel that is learned to compare columns, by the exact likelihood of this number of rows for scales, which may be
-# many, and of that for gaps and directions.
-KERNEL, ROWS_OF_SCALES, ROWS_OF_OTHERS = "matern32", 500, 1000
+# Columns are compared by the exact likelihood of the first number of rows for scales, which may be many, and of the
+# second number for all else.
+ROWS_OF_SCALES, ROWS_OF_OTHERS = 500, 1000
 # A scale is tried where this share of the rows makes this share of the sum of squared deviations from the mean, of at
 # least this number of rows.
 FEW, MOST, FEWEST = 0.05, 0.5, 20
@@ -84,26 +84,23 @@ class ColumnTrials:
     """
 
     def __init__(self, values: Floats, rows: Rows, settings: Settings) -> None:
-        self.values, self.rows = values, rows
-        self._settings = replace(
-            settings, kernel=KERNEL, ard=True, noise_variance=None, likelihood="exact", average=False, categories=()
-        )
+        self.values, self.rows, self._settings = values, rows, settings.of_trials()
 
     def learned(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[Learned | None]:
         """Learn a kernel for each candidate from some rows, with those of `index`; None where nothing can be."""
         with silent():  # what is to be warned about, all rows say
-            return parallel_map(lambda columns: self._learned(columns, n_rows, index), candidates)
+            return parallel_map(lambda i: self._learned(candidates[i], n_rows, index, i == 0), range(len(candidates)))
 
     def log_likelihoods(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[float]:
         """Return the likelihood of each candidate in nats; minus infinity where nothing can be learned."""
         learned = self.learned(candidates, n_rows, index)
         return [-math.inf if trial is None else trial.log_marginal_likelihood for trial in learned]
 
-    def _learned(self, columns: Columns, n_rows: int, index: Sequence[int]) -> Learned | None:
+    def _learned(self, columns: Columns, n_rows: int, index: Sequence[int], race: bool) -> Learned | None:
         drawn = self.order[sampling().permutation(len(self.rows))[:n_rows]]
         some = np.union1d(drawn, index).astype(np.intp)
         rows = replace(self.rows.take(some), X=columns.coordinates(self.values[some]))
-        settings = replace(self._settings, max_learning_rows=len(some), groups=columns.groups.tolist())
+        settings = replace(self._settings, max_learning_rows=len(some), groups=columns.groups.tolist(), race=race)
         try:
             return learn_rows(rows, settings)
         except InputError:

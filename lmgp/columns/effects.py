@@ -14,7 +14,7 @@ from lmgp.neighbours.duplicates import steady_order, steady_sample
 from lmgp.posteriors.nearest import NearestPosterior
 
 # The function of the other columns is learned from this number of rows, and each row predicted from that of others.
-SAMPLE, NEIGHBORS, KERNEL = 1000, 64, "matern32"
+SAMPLE, NEIGHBORS = 1000, 64
 # The effect of a training row's category is that of the rows of the other folds.
 N_FOLDS = 5
 
@@ -82,10 +82,7 @@ def residuals(rows: Rows, others: Indices, settings: Settings) -> Floats:
     rest = replace(rows, X=rows.X[:, others])
     some = rest.take(np.sort(steady_sample(rows, SAMPLE)))
     groups = None if settings.groups is None else np.asarray(settings.groups)[others].tolist()
-    settings = replace(
-        settings, kernel=KERNEL, noise_variance=None, likelihood="exact", average=False, groups=groups, categories=()
-    )
-    learned = learn_rows(some, settings)
+    learned = learn_rows(some, replace(settings.of_trials(), groups=groups))
     posterior = NearestPosterior(learned.kernel, rest, Noise(learned.noise_variance), NEIGHBORS, share=False)
     return y - posterior.leave_one_out()[0][:, 0]
 

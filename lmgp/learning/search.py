@@ -76,6 +76,8 @@ class Search:
     close : bool, default=False
         Whether the prior may be that of lengthscales that are close to each other, where rows of the exact likelihood
         ask for it. Likelihoods that are to be compared need the same prior.
+    race : bool, default=True
+        Whether other starting points race against the best one.
     """
 
     rows: Rows
@@ -85,6 +87,7 @@ class Search:
     draw: int
     tails: bool = False
     close: bool = False
+    race: bool = True
 
     def optimum(self, form: Form) -> Climb:
         """Maximise the likelihood, from the best of some starting points."""
@@ -180,7 +183,7 @@ class Search:
         smooth along others, no start of one lengthscale is near the highest.
         """
         n_columns = len(np.unique(space.lengthscales[2]))
-        if not (space.form.named and space.form.kernel.can("metric")) or n_columns > NUMBERS[-1]:
+        if not (self.race and space.form.named and space.form.kernel.can("metric")) or n_columns > NUMBERS[-1]:
             return ranked[0]
         # That a kernel meets few rows exactly says nothing of how small the noise of all rows is.
         space = space if self.exact else replace(space, least_noise=LEAST_SCALE)
