@@ -86,25 +86,26 @@ class ColumnTrials:
     def __init__(self, values: Floats, rows: Rows, settings: Settings) -> None:
         self.values, self.rows, self._settings = values, rows, settings.of_trials()
 
-    def learned(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[Learned | None]:
-        """Learn a kernel for each candidate from some rows, with those of `index`; None where nothing can be."""
-        with silent():  # what is to be warned about, all rows say
-            return parallel_map(lambda i: self._learned(candidates[i], n_rows, index, i == 0), range(len(candidates)))
-
-    def log_likelihoods(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[float]:
-        """Return the likelihood of each candidate in nats; minus infinity where nothing can be learned."""
-        learned = self.learned(candidates, n_rows, index)
-        return [-math.inf if trial is None else trial.log_marginal_likelihood for trial in learned]
-
-    def _learned(self, columns: Columns, n_rows: int, index: Sequence[int], race: bool) -> Learned | None:
+    def learned(self, columns: Columns, n_rows: int, index: Sequence[int] = (), race: bool = False) -> Learned | None:
+        """Learn a kernel for some columns from some rows, with those of `index`; None where nothing can be learned."""
         drawn = self.order[sampling().permutation(len(self.rows))[:n_rows]]
         some = np.union1d(drawn, index).astype(np.intp)
         rows = replace(self.rows.take(some), X=columns.coordinates(self.values[some]))
         settings = replace(self._settings, max_learning_rows=len(some), groups=columns.groups.tolist(), race=race)
         try:
-            return learn_rows(rows, settings)
+            with silent():  # what is to be warned about, all rows say
+                return learn_rows(rows, settings)
         except InputError:
             return None
+
+    def log_likelihoods(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[float]:
+        """Return the likelihood of each candidate in nats; minus infinity where nothing can be learned.
+
+        The first candidate is to be beaten: of that one alone, starting points race.
+        """
+        tasks = [(columns, n_rows, index, i == 0) for i, columns in enumerate(candidates)]
+        learned = parallel_map(lambda task: self.learned(*task), tasks)
+        return [-math.inf if trial is None else trial.log_marginal_likelihood for trial in learned]
 
     @cached_property
     def order(self) -> Indices:
@@ -205,14 +206,15 @@ def with_likely_angle(columns: Columns, trials: ColumnTrials) -> Columns:
     def at(angle: float) -> Columns:
         return columns.with_kind(place, OnTurnedAxes(angle % 180.0))
 
-    def costs(*angles: float) -> list[float]:
-        return [-value for value in trials.log_likelihoods(list(map(at, angles)), ROWS_OF_OTHERS)]
+    def cost(angle: float) -> float:
+        learned = trials.learned(at(angle), ROWS_OF_OTHERS)
+        return math.inf if learned is None else -learned.log_marginal_likelihood
 
     stage("columns", "looking for the direction of the longer lengthscale")
-    first, step = float(ANGLES[np.argmin(costs(*ANGLES))]), float(ANGLES[1])
+    first, step = float(ANGLES[np.argmin(parallel_map(cost, ANGLES.tolist()))]), float(ANGLES[1])
     bounds = first - step, first + step
-    best = minimize_scalar(lambda angle: costs(angle)[0], bounds=bounds, method="bounded", options={"xatol": PRECISION})
-    (learned,) = trials.learned([at(best.x)], ROWS_OF_OTHERS)
+    best = minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": PRECISION})
+    learned = trials.learned(at(best.x), ROWS_OF_OTHERS)
     if learned is None:
         return columns
     along, across = learned.kernel.metric(len(columns.groups))[:2]  # a place comes first
