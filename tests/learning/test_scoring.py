@@ -429,6 +429,13 @@ def test_an_exact_line_has_no_neighbours() -> None:
     assert objective.degrees == np.inf
 
 
+def test_the_value_without_derivatives_is_the_same() -> None:
+    rows = drawn(TRUTHS["gaussian"], 30)
+    objective = ExactObjective(rows, Space(form_of("gaussian", True, 2), Units.of(rows, True)))
+    free = np.array([0.3, -0.2, 0.1, -1.0])
+    assert objective.value(free) == pytest.approx(objective(free).value, rel=1e-12)
+
+
 def test_information_without_neighbours_is_that_of_dense_algebra() -> None:
     rows = drawn(TRUTHS["gaussian"], 40)
     two = Rows(rows.X, np.column_stack((rows.Y, rows.Y[::-1])))

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel
+from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning import scoring
 from lmgp.learning import search as searching
-from lmgp.learning.forms import declared_free
+from lmgp.learning.forms import Form, declared_free
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.search import LENGTHSCALES, NOISES, STRONG_EVIDENCE, Search
 from lmgp.learning.space import CLOSE_DEVIATION, LEAST_NOISE, LEAST_SCALE, MEDIAN_NOISE, OWN_DEVIATION, Space, Units
@@ -54,6 +54,11 @@ class TestExactLikelihood:
         for scale in (0.03, 0.3, 1.0):
             others = np.clip(found.free + scale * rng.normal(size=(40, len(found.free))), *found.space.bounds.T)
             assert max(log_posterior(X, y, found, other) for other in others) < best + 0.1
+
+    def test_its_line_has_the_seconds_of_the_search(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+        trying, times = search(*draw_from(SMOOTH, 30), exact=True), iter((10.0, 12.5))
+        monkeypatch.setattr(searching, "perf_counter", lambda: next(times))
+        assert trying.optimum(form_of("gaussian", True, 2)).trial.seconds == 2.5
 
     def test_its_line_has_the_likelihood_of_dense_algebra(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 100)
@@ -424,6 +429,27 @@ class TestStarts:
         given = ExactGPRegressor(GaussianKernel(0.742, 1.44), 0.011 / 3.0).fit(X, y, noise_variances=variances)
         assert learned.log_marginal_likelihood_ > given.log_marginal_likelihood_ - 0.1
 
+    @pytest.mark.parametrize(("gain", "taken"), [(STRONG_EVIDENCE - 0.5, 0), (STRONG_EVIDENCE + 0.5, 1)])
+    def test_the_second_summit_needs_strong_evidence(
+        self, gain: float, taken: int, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ends: list[Climb] = []
+        climbed, evidence = Search._climbed, Climb.log_evidence
+
+        def spy(*arguments: Any) -> Climb:
+            ends.append(climbed(*arguments))
+            return ends[-1]
+
+        def scripted(climb: Climb, *arguments: Any) -> float:
+            return 10.0 + gain * ends.index(climb) if climb in ends else evidence(climb, *arguments)
+
+        monkeypatch.setattr(Search, "_climbed", spy)
+        monkeypatch.setattr(Climb, "log_evidence", scripted)
+        monkeypatch.setattr(searching, "parallel_map", lambda function, tasks: [function(task) for task in tasks])
+        trying = replace(search(*draw_from(SMOOTH, 40), exact=True), close=True)
+        assert trying.optimum(form_of("gaussian", True, 2)) is ends[taken]
+        assert len(ends) == 2
+
     def test_a_given_kernel_starts_from_its_own_values(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 50)
         kernel = GaussianKernel([0.3, 3.0], 2.0, lengthscale_bounds=(0.1, 10.0))
@@ -433,6 +459,23 @@ class TestStarts:
         assert len(starts) == len(searching.NOISES)
         for start in starts:
             np.testing.assert_allclose(space.kernel(start).lengthscale, [0.3, 3.0])
+
+    @pytest.mark.parametrize(
+        ("form", "race"),
+        [
+            (declared_free(GaussianKernel([0.3, 3.0], lengthscale_bounds=(0.1, 10.0))), True),
+            (declared_free(LinearKernel(variance=[1.0, 1.0], variance_bounds=(0.1, 10.0))), True),
+            (form_of("linear", True, 2), True),
+            (form_of("gaussian", True, 2), False),
+            (form_of("gaussian", True, 21), True),
+        ],
+        ids=["given", "given, without a metric", "without a metric", "not asked for", "many columns"],
+    )
+    def test_do_not_race(self, form: Form, race: bool) -> None:
+        X = np.random.default_rng(0).normal(size=(40, 21))[:, : 21 if len(form.ties) > 20 else 2]
+        trying = replace(search(X, X[:, 0], exact=True), race=race)
+        ranked = [object(), object()]
+        assert trying._race_winner(Space(form, trying.units), trying.rows, ranked) is ranked[0]  # type: ignore[arg-type]
 
     def test_the_noise_is_what_factors_of_near_rows_need(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Of a function without noise, the noise variance is that of the rounding of as many rows."""

@@ -1,6 +1,7 @@
 """The free numbers of a form: their units, bounds and priors."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,6 +52,16 @@ class TestUnits:
     def test_columns_of_a_group_share_a_unit(self) -> None:
         columns = Units.of(rows(), True, groups=[0, 0, 1]).columns
         assert columns[0] == columns[1] == pytest.approx(np.sqrt((1.0 + 1e4) / 2.0))
+
+    def test_the_noise_of_weight_one_is_in_the_variance_of_y_times_the_mean_weight(self) -> None:
+        given = rows()
+        weighted = replace(given, weights=np.linspace(1.0, 5.0, 60))
+        assert Units.of(weighted, True).noise == pytest.approx(3.0 * given.Y[:, 0].var())
+
+    @pytest.mark.parametrize("offset", [1e60, 6e99])
+    def test_columns_far_from_zero_have_the_unit_of_their_spread(self, offset: float) -> None:
+        X = offset * (1.0 + 1e-3 * rows().X)
+        np.testing.assert_allclose(Units.of(Rows(X, rows().Y), True).columns, 1e-3 * offset * DEVIATIONS, rtol=1e-6)
 
     @pytest.mark.parametrize(
         ("X", "y", "message"),
