@@ -157,6 +157,7 @@ def test_the_report_of_score_is_the_page_of_plot(
     assert "The mean, and 50% intervals of the function." in Page("b.html").source
 
 
+@pytest.mark.slow
 def test_a_model_that_is_worse_than_a_line_is_seen_on_the_page(fitted: Callable[[int], None]) -> None:
     fitted(2)
     test = frame(20, 2, seed=1)

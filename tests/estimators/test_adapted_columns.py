@@ -286,7 +286,7 @@ def test_columns_of_a_place_have_no_scale(place: dict[str, Any], kind: str) -> N
 @pytest.mark.parametrize("columns", [{"rotate": (0, 1)}, {}], ids=["turned", "gaps"])
 def test_rows_of_computed_columns_are_found_again_one_by_one(columns: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
-    X = rng.uniform(0.0, 10.0, (2500, 3))
+    X = rng.uniform(0.0, 10.0, (500, 3))
     y = np.sin(X[:, 0]) + 0.1 * X[:, 1] + 0.1 * rng.normal(size=len(X))
     if not columns:
         X[rng.random(X.shape) < 0.1] = np.nan
@@ -297,6 +297,7 @@ def test_rows_of_computed_columns_are_found_again_one_by_one(columns: dict[str, 
         model.forget(X[:1], y[:1])
 
 
+@pytest.mark.slow
 def test_noise_variances_are_in_the_unit_of_the_target() -> None:
     days, rng = np.arange(300.0), np.random.default_rng(0)
     y = np.sin(2.0 * np.pi * days / 30.4) + 0.2 * rng.normal(size=300)

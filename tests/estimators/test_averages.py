@@ -68,6 +68,7 @@ def test_what_few_rows_leave_uncertain_is_part_of_the_variance() -> None:
     assert 0.90 < averaged < 0.99
 
 
+@pytest.mark.slow
 def test_draws_are_of_few_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "FEW_ROWS", 100)
     for n, several in ((100, True), (101, False)):
@@ -143,6 +144,7 @@ def test_its_likelihood_is_that_of_its_likeliest_kernel() -> None:
         model.model_.dual_coefficients()
 
 
+@pytest.mark.slow
 def test_rows_left_out_of_an_average_with_a_kernel_without_a_lengthscale() -> None:
     rng = np.random.default_rng(1)
     X = rng.uniform(0.0, 30.0, (2100, 1))

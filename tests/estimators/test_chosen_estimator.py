@@ -50,6 +50,7 @@ class TestWarning:
             GPRegressor(0.0011, **given, noise="normal", random_state=0).fit(X, y)
 
 
+@pytest.mark.slow
 def test_copies_that_all_have_one_target_end_no_fit() -> None:
     """The noise is small among copies, and the rows from which it is learned again have one target."""
     X, y = np.random.default_rng(0).integers(0, 50, (2500, 2)).astype(np.float64), np.zeros(2500)

@@ -250,6 +250,7 @@ def test_thousands_of_categories_are_predicted_nearly_as_well_as_their_rows_allo
     assert unknown > known
 
 
+@pytest.mark.slow
 def test_intervals_of_unseen_categories_contain_the_variation_between_categories() -> None:
     codes, y, effect = grouped(600, 40, 0)
     other = np.arange(600) % 37

@@ -197,6 +197,7 @@ def test_of_many_columns_fewer_rows_are_left_out(monkeypatch: pytest.MonkeyPatch
     assert sum(counts) == 40 * 81  # each once as it is, and once with each column shuffled
 
 
+@pytest.mark.slow
 def test_a_constant_column_beside_many_categories_does_not_matter() -> None:
     rng = np.random.default_rng(0)
     which = rng.integers(40, size=300)

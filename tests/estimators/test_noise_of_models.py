@@ -116,6 +116,7 @@ def test_draws_have_the_distribution_of_each_row_and_the_correlations_of_the_pro
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_draws_of_an_average_have_the_distribution_of_each_row() -> None:
     """Standardised as a whole, draws of one of its parts may lie ten deviations out, where a t has no end."""
     rng = np.random.default_rng(0)

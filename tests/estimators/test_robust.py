@@ -287,6 +287,7 @@ def test_rows_are_weighted_as_dense_algebra_does(
         assert found.gain.standard_error == pytest.approx(gains.std() / np.sqrt(len(gains)), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_another_noise_is_taken_as_long_as_that_pays() -> None:
     """Where the noise begins far below that of the rows, rounds leave it there, and others are tried."""
     X, y = many(0.05)
@@ -387,6 +388,7 @@ def test_weights_are_taken_where_their_gain_is_clear_and_large(monkeypatch: pyte
     assert robust.robust_rows(rows, KERNEL, 0.01, False, True) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [FeaturizedGPRegressor(kernel="gaussian"), GPRegressor(kernel="gaussian")])
 def test_rows_of_a_stream_are_not_weighted(model: Any) -> None:
     """Only a sample of them is there to be weighted: the process is that of a noise that is told afterwards."""

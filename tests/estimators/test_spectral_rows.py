@@ -258,6 +258,7 @@ class TestOutgrown:
         assert model.noise_.name == ("student" if chunk_rows is None else "normal")
         assert "calibrate" in str(model.noise_) or chunk_rows is None
 
+    @pytest.mark.slow
     def test_the_noise_of_a_calibrated_model_is_what_predicts_best(self) -> None:
         rng = np.random.default_rng(0)
         X = rng.uniform(0.0, 20.0, (800, 1))

@@ -156,6 +156,7 @@ class TestStreams:
         assert stream.noise_variance_ == pytest.approx(whole.noise_variance_, rel=1e-9)
         np.testing.assert_allclose(stream.predict(T), whole.predict(T), rtol=0, atol=1e-3)
 
+    @pytest.mark.slow
     def test_what_an_iterator_tells_does_not_depend_on_its_chunks(self) -> None:
         rng = np.random.default_rng(1)
         X = rng.uniform(0.0, 30.0, (3000, 1))

@@ -142,6 +142,7 @@ def test_errors_that_are_normal_for_their_weights_are_no_outliers(kernel: Any) -
     assert densities > -0.7  # about −0.5; −3 if all rows had the noise of weight 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_the_unit_of_weights_changes_the_noise_alone(unit: float) -> None:
     X, y, w = draw(120)

@@ -53,6 +53,7 @@ class TestColumns:
         X, y = plane()
         assert_usable(learn(np.column_stack((X, X, X[:, :1])), y, **LIKELY), y)
 
+    @pytest.mark.slow
     def test_a_column_of_one_value_but_in_one_row(self) -> None:
         X, y = plane()
         rare = np.zeros(60)
@@ -222,6 +223,7 @@ def test_a_smooth_function_without_noise(n: int, nlpd: float) -> None:
     assert model.noise_variance_ >= LEAST_NOISE * np.var(y[:n]) * (1.0 - 1e-9)
 
 
+@pytest.mark.slow
 def test_learned_noise_is_above_the_rounding_of_its_kernel() -> None:
     X = np.random.default_rng(0).uniform(size=(600, 2))
     y = (X[:, 1] - X[:, 0] ** 2) ** 2 + X[:, 0]

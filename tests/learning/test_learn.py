@@ -348,6 +348,7 @@ def test_of_very_many_rows_of_many_columns_a_sample_is_learned_from_in_whatever_
     assert np.all(np.abs(logarithms(found) - np.log([0.7, 2.0, 1.0, 0.05])) < 4.0 * errors)
 
 
+@pytest.mark.slow
 def test_of_rows_on_a_grid_the_units_make_no_difference() -> None:
     """Many are equally far from each other: rounding does not choose the neighbours of the Vecchia likelihood."""
     rng, units = np.random.default_rng(0), np.array([1e-3, 7.0, 0.3])

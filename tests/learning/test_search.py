@@ -108,7 +108,7 @@ class TestPrior:
 
     FORM = form_of("matern12+matern52", True, 20)
 
-    @pytest.mark.parametrize("n", [300, 600])
+    @pytest.mark.parametrize("n", [300, pytest.param(600, marks=pytest.mark.slow)])
     def test_lengthscales_of_noise_are_close_to_each_other(self, n: int) -> None:
         rng = np.random.default_rng(0)
         plain = search(rng.normal(size=(n, 20)), rng.normal(size=n), exact=True)
@@ -119,7 +119,7 @@ class TestPrior:
         gain = np.subtract(*(Climb(one.objective, one.free).log_evidence(one.space) for one in (close, apart)))
         assert gain > STRONG_EVIDENCE
 
-    @pytest.mark.parametrize("n", [300, 600])
+    @pytest.mark.parametrize("n", [300, pytest.param(600, marks=pytest.mark.slow)])
     def test_those_of_a_function_of_two_columns_are_not(self, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """And no second climb is made to say so, but where that is never taken to be hopeless."""
         rng, deviations, go_on = np.random.default_rng(0), list[float](), Climb.go_on
@@ -156,6 +156,7 @@ def friedman(noise: float, n: int = 200) -> tuple[Floats, Floats]:
 
 
 class TestLittleNoise:
+    @pytest.mark.slow
     def test_a_smooth_function_is_not_left_to_a_rough_part(self) -> None:
         # Each part alone is a case of the sum, but for the least variance of the others.
         trying = search(*friedman(0.0), exact=True)

@@ -239,6 +239,7 @@ class TestGPRegressor:
         assert auto.model_.trend == "constant"
         np.testing.assert_array_equal(auto.predict(rows.X), constant.predict(rows.X))
 
+    @pytest.mark.slow
     def test_kernels_with_and_without_a_lengthscale_are_compared(self) -> None:
         """Of what a trend leaves, a pure season, a periodic kernel is the likelier one."""
         x = np.arange(200.0)[:, None]
@@ -256,6 +257,7 @@ class TestGPRegressor:
         assert abs(model.trend_.coef[0] - 3.0) < 5.0 * model.trend_.coef_error[0]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::lmgp.errors.DuplicateRowsWarning")
 def test_whole_weights_are_copies() -> None:
     rng = np.random.default_rng(1)

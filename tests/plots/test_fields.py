@@ -298,7 +298,7 @@ def test_models_without_centroids_to_draw_are_refused() -> None:
 
 
 def test_centroids_of_turned_axes_are_refused() -> None:
-    X = np.random.default_rng(0).uniform(size=(300, 2))
+    X = np.random.default_rng(0).uniform(size=(100, 2))
     given: Any = {"kernel": GaussianKernel(0.5), "noise_variance": 0.1, "methods": ["local_taylor"], "noise": "normal"}
     model = GPRegressor(**given, rotate=True).fit(X, np.sin(5.0 * X[:, 0]))
     with pytest.raises(InputError, match="columns of other kinds"):

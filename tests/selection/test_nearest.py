@@ -71,6 +71,7 @@ def test_densities_are_those_of_dense_algebra() -> None:
     np.testing.assert_allclose(regions, np.concatenate(of_regions), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_few_rows_predict_beside_outliers_that_the_process_does_not_know() -> None:
     """New rows say the same: the number that is taken has a higher density than the largest one."""
     rows, new = draw(3000, SPOILED), draw(3000, SPOILED, seed=1)
