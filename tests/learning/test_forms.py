@@ -110,6 +110,12 @@ class TestNames:
         with pytest.raises(InputError, match="gaussian"):
             forms("gausian", False, 2)
 
+    @pytest.mark.parametrize(("name", "proposed"), [("autoo", True), ("gaussian+autoo", False)])
+    def test_auto_is_proposed_by_itself_alone(self, name: str, proposed: bool) -> None:
+        with pytest.raises(InputError, match=r"did you mean|known") as caught:
+            forms(name, False, 2)
+        assert ("'auto'" in str(caught.value)) == proposed
+
 
 class TestLists:
     def test_auto_is_a_rough_a_smooth_and_a_smoother_part(self) -> None:

@@ -383,6 +383,21 @@ def test_two_rows_are_enough_to_learn_from(draw_from: Draw) -> None:
     assert found.learning.chosen.n_rows == 2
 
 
+@pytest.mark.parametrize(("bounds", "several"), [((1e-3, 1e3), True), ("fixed", False)])
+def test_draws_of_one_free_parameter_are_averaged_and_of_none_there_are_no_draws(
+    bounds: Any, several: bool, draw_from: Draw
+) -> None:
+    X, y = draw_from(GaussianKernel(0.7), 40)
+    kernel = GaussianKernel(0.7, lengthscale_bounds=bounds)
+    settings = engine.Settings(kernel, noise_variance=0.05, average=True)
+    assert (len(engine.learn_rows(Rows(X, y - y.mean()), settings).average) > 1) == several
+
+
+def test_a_single_row_is_refused() -> None:
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        learn([[1.0]], [2.0])
+
+
 @pytest.mark.parametrize(("n", "several"), [(500, True), (501, False)])
 def test_up_to_500_rows_draws_of_the_parameters_are_averaged(n: int, several: bool, draw_from: Draw) -> None:
     X, y = draw_from(SMOOTH, n)

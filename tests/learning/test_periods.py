@@ -40,6 +40,12 @@ class TestLikelyPeriods:
         # Within half of what tells two frequencies apart, one cycle in the extent.
         assert np.abs(119.0 / found - 119.0 / 12.0).min() < 0.5
 
+    @pytest.mark.parametrize("start", [0.0, 1e6])
+    def test_of_a_small_season_beside_a_steep_trend_wherever_times_begin(self, start: float) -> None:
+        t, y = months()
+        found = likely_periods(centred(start + t[:, None], y + 0.02 * (t - 30.0) ** 2))
+        assert found[0, 0] == pytest.approx(12.0, rel=0.02)
+
     @pytest.mark.slow
     def test_of_rows_at_any_times_in_any_unit_and_order(self) -> None:
         rng = np.random.default_rng(1)
