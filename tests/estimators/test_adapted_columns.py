@@ -7,12 +7,14 @@ import pandas as pd
 import pytest
 
 from lmgp import GaussianKernel, GPRegressor, MaternKernel, load
+from lmgp.columns import adapted
 from lmgp.columns.adapted import ColumnTrials, has_heavy_tails, with_likely_scales
 from lmgp.columns.numbers import AsinhScale
 from lmgp.columns.table import Columns
 from lmgp.data import Rows
 from lmgp.errors import InputError, OutlierWarning
 from lmgp.learning.engine import Settings, learn_rows
+from lmgp.learning.record import Learned
 
 RNG = np.random.default_rng(0)
 GIVEN: dict[str, Any] = {"kernel": GaussianKernel(1.5), "noise_variance": 0.1, "noise": "normal"}
@@ -45,6 +47,21 @@ def test_a_scale_with_two_ends_is_linear_within_the_middle_half() -> None:
     assert scale.width == pytest.approx((high - low) / 1.349)
     inside = np.linspace(low, high, 9)
     np.testing.assert_allclose(scale(inside), (inside - scale.center) / scale.width, atol=0.06)
+
+
+def test_starting_points_race_for_the_columns_that_are_to_be_beaten(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, races = RNG.normal(size=(40, 2)), []
+
+    def spy(rows: Rows, settings: Settings) -> Learned:
+        races.append((bool(np.isin(rows.X, X).all()), settings.race))
+        assert (settings.kernel, settings.likelihood, settings.max_learning_rows) == ("matern32", "exact", 30)
+        return Learned(GaussianKernel(), 0.1, float(len(rows)), True)
+
+    monkeypatch.setattr(adapted, "learn_rows", spy)
+    columns, trials = Columns.of_numbers(2, None), ColumnTrials(X, Rows(X, X[:, 0]), Settings("gaussian"))
+    others = [columns.on_scale(X, {j: AsinhScale.of("asinh", X[:, j])}) for j in (0, 1)]
+    assert trials.log_likelihoods([columns, *others], 30) == [30.0, 30.0, 30.0]
+    assert sorted(races) == [(False, False), (False, False), (True, True)]
 
 
 HEAVY = {

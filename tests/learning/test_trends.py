@@ -51,6 +51,21 @@ def densities_of(learned: Learned, rows: Rows, validation: Validation) -> list[F
     return beside.densities(learned.kernel, learned.noise_variance, learned.degrees)
 
 
+@pytest.mark.parametrize(("slope", "races"), [(3.0, [False, False, True, True]), (0.0, [False, False])])
+def test_starting_points_race_where_the_best_ones_lead_to_a_trend(
+    slope: float, races: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raced, learn_rows = list[bool](), trends.learn_rows
+
+    def spy(rows: Rows, settings: Settings) -> Learned:
+        raced.append(settings.race)
+        return learn_rows(rows, settings)
+
+    monkeypatch.setattr(trends, "learn_rows", spy)
+    likely_trend(rows_of(120, slope), EACH, Settings("matern52"))
+    assert raced == races
+
+
 class TestProcess:
     def test_has_the_slopes_and_the_likelihood_of_dense_algebra(self) -> None:
         rows = rows_of(80)
