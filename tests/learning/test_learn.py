@@ -26,7 +26,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import StationaryKernel
 from lmgp.learning import engine
 from lmgp.learning.forms import AUTO, SEASONAL
-from lmgp.learning.record import Learned
+from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.search import Search
 from tests.learning.conftest import Draw
 
@@ -391,6 +391,66 @@ def test_draws_of_one_free_parameter_are_averaged_and_of_none_there_are_no_draws
     kernel = GaussianKernel(0.7, lengthscale_bounds=bounds)
     settings = engine.Settings(kernel, noise_variance=0.05, average=True)
     assert (len(engine.learn_rows(Rows(X, y - y.mean()), settings).average) > 1) == several
+
+
+def test_of_several_targets_there_are_no_draws_and_no_tails(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, tails = np.random.default_rng(0), list[bool]()
+
+    class Spy(engine.Search):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            tails.append(self.tails)
+
+    monkeypatch.setattr(engine, "Search", Spy)
+    X, Y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
+    for n_targets in (1, 2):
+        rows = Rows(X, Y[:, :n_targets] - Y[:, :n_targets].mean(axis=0))
+        found = engine.learn_rows(rows, engine.Settings("gaussian", average=True, tails=True))
+        assert (len(found.average) > 1) == (n_targets == 1)
+    assert tails == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("n_places", "n_copies", "noise_variance", "again"),
+    [(1, 5, None, 0), (2, 5, None, 2), (30, 5, None, 2), (30, 0, None, 0), (30, 5, 1e-9, 0), (30, 0, 1e-9, 0)],
+)
+def test_rows_are_learned_from_again_where_copies_may_matter(
+    n_places: int, n_copies: int, noise_variance: float | None, again: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Rows] = []
+
+    def counted(rows: Rows, _: object) -> Learned:
+        calls.append(rows)
+        return learned
+
+    monkeypatch.setattr(engine, "learn_rows", counted)
+    X = np.arange(float(n_places))[np.arange(n_places + n_copies) % n_places, None]
+    trial = Trial("gaussian", True, 3, "exact", n_places, 0, 0.0, chosen=True)
+    rows, learning = Rows(X, np.sin(X[:, 0])), Learning((trial,), n_copies=n_copies)
+    learned = Learned(GaussianKernel(), 1e-12, 0.0, True, learning)
+    engine._warn_of_copies(rows, learned, engine.Settings(SMOOTH, noise_variance=noise_variance))
+    assert len(calls) == again
+
+
+@pytest.mark.parametrize(("n_inputs", "n_left"), [(7, 60), (8, 50), (9, 50)])
+def test_of_many_rows_of_eight_and_more_columns_some_are_learned_from(
+    n_inputs: int, n_left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MOST_LEARNED", 50)
+    X = np.random.default_rng(0).normal(size=(60, n_inputs))
+    assert len(engine.most_of(Rows(X, X[:, 0]))) == n_left
+
+
+@pytest.mark.parametrize(
+    ("random_state", "draw"), [(7, 7), (np.random.default_rng(3), int(np.random.default_rng(3).integers(2**31)))]
+)
+def test_a_seed_is_the_draw_and_a_generator_draws_one(
+    random_state: Any, draw: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws: list[int] = []
+    monkeypatch.setattr(engine, "learn_warned", lambda _, settings: draws.append(settings.draw))
+    learn(np.arange(5.0)[:, None], np.arange(5.0), random_state=random_state)
+    assert draws == [draw]
 
 
 def test_a_single_row_is_refused() -> None:

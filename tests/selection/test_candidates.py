@@ -179,6 +179,16 @@ class TestExact:
         assert list(seconds(listed(draw(10), FEATURES_ONLY), "nystroem")) == [64]
 
 
+def test_only_the_divergence_of_the_exact_process_is_known_before_a_trial() -> None:
+    divergences = {(one.trial.method == "exact", one.trial.kl, one.trial.spread) for one in listed(draw())}
+    assert divergences == {(True, 0.0, 0.0), (False, np.inf, 0.0)}
+
+
+def test_defaults_are_those_that_are_stated() -> None:
+    problem = Problem(draw(1), KERNEL, 0.1, 1e-3, 1000)
+    assert (problem.max_features, problem.max_neighbours, problem.max_memory_gib) == (2048, 2048, 4.0)
+
+
 class TestThresholds:
     def test_those_with_too_many_centroids_are_left_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(candidates, "FEW_CENTROIDS", 60)
@@ -195,6 +205,7 @@ class TestThresholds:
 
     def test_of_more_rows_more_centroids_are_looked_for_except_in_high_dimension(self) -> None:
         assert max_centroids(100, 2) == max_centroids(1000, 8) == 256
+        assert max_centroids(4_004, 2) == 500
         assert max_centroids(80_000, 3) == 10_000
         assert max_centroids(80_000, 8) == 1562
         assert max_centroids(400_000, 8) == 312

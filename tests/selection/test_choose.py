@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,15 +128,35 @@ def test_the_global_solve_states_half_the_tolerance_at_most(tolerance: float, di
     assert recipe.tolerance**2 == pytest.approx(divergence)
 
 
-def test_the_record_says_what_was_asked_for() -> None:
-    bench = Bench()
+@pytest.mark.parametrize(("n_streamed", "seconds", "taken"), [(None, 0.9, True), (None, 5.0, False), (300, 5.0, True)])
+def test_the_global_solve_of_a_stream_may_take_what_any_model_may(
+    n_streamed: int | None, seconds: float, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And that of rows in memory, of which the exact process takes no second, a second."""
+    keeps_rows: list[bool] = []
+
+    class Solve:
+        @staticmethod
+        def of(*arguments: Any) -> Any:
+            keeps_rows.append(arguments[-1])
+            return SimpleNamespace(cost=SimpleNamespace(seconds=seconds))
+
+    monkeypatch.setattr(choose, "ModeSolve", Solve)
+    problem = Problem(draw(300), KERNEL, 0.1, 1e-3, 10, n_streamed=n_streamed)
+    assert (choose._by_modes(problem) is not None) == taken
+    assert keeps_rows == [n_streamed is None]
+
+
+def test_the_record_says_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, times = Bench(), iter((10.0, 12.5))
+    monkeypatch.setattr(choose, "perf_counter", lambda: next(times))
     _, selection = bench.select([bench.candidate("a", 32, 1.25, 0.0)])
     assert (selection.tolerance, selection.n_predict) == (TOLERANCE, 77)
     assert (selection.reference_rows, selection.reference_seconds) == (5, 3.0)
     trial = selection.chosen
     assert (trial.method, trial.n_features, trial.threshold, trial.approximation) == ("a", 32, 1.0, "fitc")
     assert trial.seconds == 1.25
-    assert 0.0 <= trial.trial_seconds < 5.0
+    assert trial.trial_seconds == 2.5
 
 
 @pytest.mark.slow
