@@ -299,6 +299,7 @@ def test_standardisation_is_said_and_can_be_left_out(folder: Path, capsys: pytes
     assert len(rows) == 3 * 5
 
 
+@pytest.mark.slow
 def test_columns_a_thousandfold_apart_are_named_with_the_options_that_help(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

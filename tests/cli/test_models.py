@@ -700,6 +700,7 @@ def test_points_in_and_out_keep_their_reference_system(
     assert "areas.gpkg: Geometries must be points; got Polygon" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_table_of_dates_is_scored_and_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     when, rng = pd.date_range("2015-01-01", periods=96, freq="MS"), np.random.default_rng(0)
     table = pd.DataFrame({"when": when, "y": np.sin(np.arange(96) / 2.0) + 0.1 * rng.normal(size=96)})

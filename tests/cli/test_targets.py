@@ -142,6 +142,7 @@ def test_targets_are_scored_in_any_order(folder: Path, capsys: Any) -> None:
     assert told[0] == told[1]
 
 
+@pytest.mark.slow
 def test_logarithms_of_targets_take_dates_and_text(folder: Path) -> None:
     train = with_rent().assign(day=pd.date_range("2020-01-01", periods=60).astype(str), town=["Ulm", "Bonn"] * 30)
     train["price"] = np.exp(train["price"])

@@ -109,6 +109,7 @@ def test_many_rows_where_the_user_allows_it() -> None:
     np.testing.assert_allclose(model.predict(X[:50] + 0.01), weights @ exact, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_what_has_no_average() -> None:
     X, y = rows(80)
     for options in ({"trend": "linear"}, {"average": False}, {"kernel": KERNEL, "noise_variance": 0.04}):

@@ -270,6 +270,7 @@ def test_intervals_of_unseen_categories_contain_the_variation_between_categories
     assert np.all(both > 0.99 * std)
 
 
+@pytest.mark.slow
 def test_calibration_on_unseen_categories_knows_the_variation_between_categories() -> None:
     codes, y, effect = grouped(600, 40, 0)
     X = pd.DataFrame({"id": np.char.add("id ", codes.astype(str))})

@@ -369,6 +369,7 @@ def test_noise_variances_of_many_rows_stay() -> None:
     np.testing.assert_array_equal(found.rows.noise_variances, variances)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [300, 2500])
 def test_weights_are_taken_where_their_gain_is_clear_and_large(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     assert robust.LEAST_GAIN == 0.03

@@ -201,6 +201,7 @@ def test_scales_of_many_rows_are_near_those_of_dense_algebra() -> None:
     np.testing.assert_allclose(model.scales_, likeliest, rtol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("regressor", "rtol"),
     [

@@ -90,6 +90,7 @@ def test_what_it_says_of_counts_is_a_cure() -> None:
     assert np.all(model.predict_interval(X)[0] > -1.0)
 
 
+@pytest.mark.slow
 def test_it_is_said_once_where_all_is_learned_and_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

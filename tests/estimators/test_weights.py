@@ -132,6 +132,7 @@ def test_rows_left_out_have_the_noise_of_their_weights() -> None:
     assert counted.loo_.std.min() >= 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["gaussian", ["gaussian", "matern52"]])
 def test_errors_that_are_normal_for_their_weights_are_no_outliers(kernel: Any) -> None:
     X, y, w = precise()

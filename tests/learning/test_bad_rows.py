@@ -187,6 +187,7 @@ class TestTargets:
         independent = -0.5 * 150 * (np.log(2.0 * np.pi * y.var()) + 1.0)
         assert independent - 1.0 < found.log_marginal_likelihood < independent + 6.0
 
+    @pytest.mark.slow
     def test_of_two_values_and_of_one_that_is_rare(self) -> None:
         X, y = plane(100)
         assert_usable(learn(X, (y > 0.0).astype(float), **LIKELY), y)

@@ -323,6 +323,7 @@ class TestForms:
         assert weighted.log_marginal_likelihood == pytest.approx(other.log_marginal_likelihood, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_none_is_a_gaussian() -> None:
     rows = plane()
     for ard in (False, True, "auto"):

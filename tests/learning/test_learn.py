@@ -104,6 +104,7 @@ class TestParameters:
         other = learn(X, y, kernel=form, random_state=0)
         assert found.log_marginal_likelihood == pytest.approx(other.log_marginal_likelihood, abs=0.5)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("truth", [SMOOTH, ROUGH])
     def test_the_kernel_of_the_rows_is_taken_where_likelihoods_tell(self, truth: Kernel, draw_from: Draw) -> None:
         X, y = draw_from(truth, 150, noise=0.01)

@@ -322,6 +322,7 @@ LEARNED: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNED)
 @settings(FEW, max_examples=3)
 @given(n=st.integers(40, 60), seed=SEEDS, extents=st.floats(-10.0, 10.0), units=st.integers(-6, 6))
