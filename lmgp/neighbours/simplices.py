@@ -79,7 +79,10 @@ class Simplices:
         offsets = np.divide(offsets - means[cell], metric, out=np.zeros_like(offsets), where=metric > 0.0)
         covariances = np.stack([[average(left * right) for right in offsets.T] for left in offsets.T])
         values, axes = np.linalg.eigh(np.moveaxis(covariances, 2, 0))
-        values = np.where(values > FLAT * values[:, -1:], values, 0.0)
+        points = values[:, -1:] <= FLAT * side**2  # of copies alone, which are one corner
+        values = np.where((values > FLAT * values[:, -1:]) & ~points, values, 0.0)
+        kept = ~points | (np.arange(d + 1) == 0)
+        place, n_corners = np.cumsum(kept).reshape(kept.shape) - 1, kept.sum(axis=1)
         roots = np.sqrt(values)[:, None] * axes
         inverse = np.divide(axes, np.sqrt(values)[:, None], out=np.zeros_like(axes), where=values[:, None] > 0.0)
         vertices = _vertices(d)
@@ -89,16 +92,16 @@ class Simplices:
             slopes = np.einsum("cij,kj->cki", inverse, vertices)
             shares, columns = np.zeros((n, d + 1)), np.zeros((n, d + 1), dtype=np.intp)
             shares[gathered] = (1.0 + np.einsum("nki,ni->nk", slopes[cell], offsets)) / (d + 1)
-            columns[gathered] = cell[:, None] * (d + 1) + np.arange(d + 1)
-            shares[alone, 0], columns[alone] = 1.0, (len(means) * (d + 1) + np.arange(len(alone)))[:, None]
+            columns[gathered] = place[cell]
+            shares[alone, 0], columns[alone] = 1.0, (kept.sum() + np.arange(len(alone)))[:, None]
             return sparse.csr_array(
                 (shares.ravel(), columns.ravel(), np.arange(n + 1) * (d + 1)),
-                shape=(n, len(means) * (d + 1) + len(alone)),
+                shape=(n, kept.sum() + len(alone)),
             )
 
         return cls(
-            np.concatenate((corners.reshape(-1, d), X[alone])),
-            np.concatenate((np.repeat(totals / (d + 1), d + 1), precisions[alone])),
+            np.concatenate((corners[kept], X[alone])),
+            np.concatenate((np.repeat(totals / n_corners, n_corners), precisions[alone])),
             shares_of_rows,
         )
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lmgp import MaternKernel
+from lmgp import GaussianKernel, MaternKernel
 from lmgp.neighbours import simplices
 from lmgp.neighbours.simplices import Simplices, side_for
 
@@ -87,3 +87,16 @@ def test_a_sample_of_rows_tells_the_side(monkeypatch: pytest.MonkeyPatch) -> Non
     side = side_for(KERNEL, X, np.full(len(X), 100.0), 0.1)
     monkeypatch.setattr(simplices, "COUNTED", 4000)
     assert side_for(KERNEL, X, np.full(len(X), 100.0), 0.1) == pytest.approx(side, rel=0.05)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_copies_are_one_corner(d: int) -> None:
+    """Of many rows with equal X, AᵀPA is the precision of the corner, as of rows that are alone."""
+    rng = np.random.default_rng(0)
+    places = rng.uniform(0.0, 5.0, (20, d))
+    X, precisions = np.repeat(places, 7, axis=0), rng.uniform(1.0, 2.0, 140)
+    found = Simplices.of(GaussianKernel(), X, precisions, 1e-3)
+    assert found.X.shape == (20, d)
+    A = found.shares.toarray()
+    np.testing.assert_allclose(A @ found.X, X, rtol=1e-12)
+    np.testing.assert_allclose(A.T @ (precisions[:, None] * A), np.diag(found.precisions), atol=1e-12)
